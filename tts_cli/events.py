@@ -60,6 +60,23 @@ class Event(Enum):
     FAILED_RETAKE = auto()
     FIXED = auto()  # a failed row that has such a take now
 
+    # Files that are derived from rows or converted
+    DERIVED = auto()  # a file that was written
+    NOT_DERIVED = auto()  # a row without it
+    EDITED_FILE = auto()  # a file that was not written, because a user edited it
+    NOT_IN_SOURCE = auto()  # a row of the target that the source folder never had
+    REMOVED_FROM_SOURCE = auto()  # a row that the source folder no longer has
+    OLDER_FORMAT = auto()  # a file in a format other than the recorded one
+
+    # Takes that are transcribed, rated or aligned
+    MEASURED = auto()  # audio_s, words
+    MEASURED_BEFORE = auto()  # a take with the result of an earlier run
+    OTHER_LANGUAGE = auto()  # a take in a language that the recognizer or aligner lacks
+    WITHOUT_WORDS = auto()
+    WITHOUT_AUDIO = auto()
+    CHANGED_FILE = auto()  # a file whose hash differs from the journal's
+    GUESSED = auto()  # an aligned word that no dictionary has
+
     # Notes on rows that are named
     HOPELESS = auto()  # the row is certain to fail, alone
     RECORDING = auto()
@@ -128,7 +145,8 @@ class Count:
             self.add_number(fact, other.sums[fact], value, name)
 
     def __str__(self) -> str:
-        return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
+        names = self.first[:MAX_NAMES]
+        return ", ".join(names) + ", ..." * (self.count > len(names))
 
     def and_more(self) -> str:
         """The first names, and the number of the others."""
@@ -141,7 +159,7 @@ class Events:
 
     def __init__(self) -> None:
         self._kinds: dict[Event, dict[str, Count]] = {}
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # guards the counts
 
     def add(
         self,
@@ -174,34 +192,25 @@ class Events:
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
         """Return the first groups of a kind in their order; further events are in `OTHERS`."""
-        return self._kinds.get(kind, {})
+        with self._mutex:
+            return dict(self._kinds.get(kind, {}))
 
     def of(self, kind: Event, group: str | None = None) -> Count:
         """Return the count of a kind, or of one of its groups."""
-        if group is not None:
-            return self.groups(kind).get(group, Count())
         total = Count(most=MAX_EVENT_NAMES)
-        for found in self.groups(kind).values():
-            total.merge(found)
+        with self._mutex:
+            for name, found in self._kinds.get(kind, {}).items():
+                if group in (None, name):
+                    total.merge(found)
         return total
 
     def num(self, kind: Event, group: str | None = None) -> int:
         """Return the number of events of a kind, or of one of its groups."""
-        with self._mutex:
-            groups = self.groups(kind)
-            return sum(found.count for name, found in groups.items() if group in (None, name))
+        return self.of(kind, group).count
 
     def total(self, kind: Event, fact: str) -> float:
         """Return the sum of a number over the events of a kind."""
-        with self._mutex:
-            return sum(found.sums.get(fact, 0) for found in self.groups(kind).values())
+        return self.of(kind).sums.get(fact, 0)
 
     def __str__(self) -> str:
         return ", ".join(f"{kind.name.lower()} {self.num(kind)}" for kind in self._kinds)
-
-    def merge(self, other: Events) -> None:
-        """Add the events of another part of the run."""
-        for kind, groups in other._kinds.items():
-            for group, count in groups.items():
-                mine = self._kinds.setdefault(kind, {})
-                mine.setdefault(group, Count(most=MAX_EVENT_NAMES)).merge(count)

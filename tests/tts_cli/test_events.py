@@ -56,27 +56,24 @@ def test_numbers_are_added_up_and_the_largest_is_named() -> None:
     assert (events.num(Event.DONE), events.total(Event.DONE, "chars")) == (0, 0)
 
 
-def test_events_of_threads_and_workers_are_merged() -> None:
-    """Nothing is lost, and the parts may come in any order."""
-    parts = [Events() for _ in range(3)]
+def test_no_event_of_concurrent_threads_is_lost() -> None:
+    events = Events()
 
     def add(number: int) -> None:
         for row in range(200):
-            parts[number % 3].add(Event.PENDING, f"r{row}", group="new", audio_s=0.5)
-            parts[number % 3].add(Event.DONE, f"r{row}")
+            events.add(Event.PENDING, f"r{row}", group=f"group {number % 3}", audio_s=0.5)
+            events.add(Event.DONE, f"r{row}")
+            assert events.of(Event.PENDING).count >= row
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for order in ((0, 1, 2), (2, 0, 1)):
-        whole = Events()
-        for index in order:
-            whole.merge(parts[index])
-        assert whole.num(Event.PENDING, "new") == whole.num(Event.DONE) == 1200
-        assert whole.total(Event.PENDING, "audio_s") == 600
-        assert str(whole) == "pending 1200, done 1200"
+    assert events.num(Event.PENDING) == events.num(Event.DONE) == 1200
+    assert events.num(Event.PENDING, "group 1") == 400
+    assert events.total(Event.PENDING, "audio_s") == 600
+    assert str(events) == "pending 1200, done 1200"
 
 
 def test_names_in_the_order_of_a_file_system_are_sorted() -> None:

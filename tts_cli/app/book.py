@@ -22,7 +22,7 @@ from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Count
 from tts_cli.named import counted, shown
 from tts_cli.plan.checkpoint import read_info
-from tts_cli.plan.checks import CheckedRows, Judge
+from tts_cli.plan.checks import CheckedRows, RowValidator
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
@@ -104,7 +104,7 @@ class BookRun:
         """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
-            # The run has synthesized what was to be: the plan only tells which rows are missing.
+            # After the run, so the plan only lists the rows that are missing.
             config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
             config = replace(config, redo=None, keep_done=True)
             plan = Plan(self._source, config, info, folder, maker=maker)
@@ -170,8 +170,8 @@ class BookRun:
     def _require_good(self, info: ModelInfo) -> None:
         """Raise ManifestError if rows are invalid, and log their places in the book."""
         config, info, maker = who_speaks(self.config, info)
-        judge = Judge(config, info, makes_voices=makes_voices(info, maker))
-        rows = CheckedRows(self._source, judge)
+        validator = RowValidator(config, info, makes_voices=makes_voices(info, maker))
+        rows = CheckedRows(self._source, validator)
         bad = [row for row in rows.read() if isinstance(row, BadRow)]
         for row in bad[:MAX_NAMED]:
             log.error("%s: %s", self.script[row.number - 1].place, row.message)

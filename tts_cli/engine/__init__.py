@@ -1,1 +1,1 @@
-"""From tasks to speech: scheduler, loop, attempts, and the vocoder's queue beside it."""
+"""From tasks to speech: scheduler, loop, attempts, and the vocoder's queue."""

@@ -16,7 +16,7 @@ import torch
 
 from models.device.spans import DeviceSpan
 
-REORDERED = 1024  # intervals that are kept to sort those of two streams
+REORDERED = 1024  # intervals that are stored to sort those of two streams
 
 
 class Cover:

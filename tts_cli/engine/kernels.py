@@ -1,10 +1,10 @@
-"""Which kernels the model of a session runs, and what happens where Triton fails.
+"""Choose the kernels of a session's model, and continue without Triton if it fails.
 
 A small kernel is compiled and launched as soon as a device is opened, while weights are read, and
-its result is awaited before the model runs its first kernel. Should a later kernel fail all the
-same, the caller gives Triton up with `leave_triton` and starts its work again: the model then runs
-the PyTorch references, and graphs are recorded anew. Kernels that were asked for by name are not
-replaced, and with `--reproducible` none are once a device is open.
+its result is awaited before the model runs its first kernel. If a later kernel fails, the caller
+gives up Triton with `leave_triton` and starts its work again: the model then runs the PyTorch
+references, and graphs are captured again. Kernels that were requested by name are not replaced,
+and with `--reproducible` none are replaced once a device is open.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Probe = Future[str | None] | None  # None: nothing to wait for
 
 
 def choose_kernels(name: str, device: torch.device) -> Kernels:
-    """The kernels of `--kernels`; on a CPU there is no choice."""
+    """Return the kernels of `--kernels`; a CPU has only the references."""
     return Kernels.named(cast(KernelsName, name) if device.type == "cuda" else "auto")
 
 
 def probe_kernels(kernels: Kernels, device: torch.device) -> Probe:
-    """Begin to try Triton on a GPU, if the kernels are its."""
+    """Begin to try Triton on a GPU, if its kernels are used."""
     if device.type != "cuda" or kernels.mode == "reference":
         return None
     if kernels.is_triton_on:
@@ -48,7 +48,7 @@ def settle_kernels(probe: Probe, model: SpeechModel, device: torch.device) -> No
     """Wait for a probe, before the model runs its first kernel, and leave Triton if it failed.
 
     Raises:
-        SetupError: kernels that were asked for by name cannot run here.
+        SetupError: kernels that were requested by name cannot run here.
     """
     if probe is not None and (failure := probe.result()) is not None:
         leave_triton(failure, model, is_fixed=False)
@@ -57,13 +57,13 @@ def settle_kernels(probe: Probe, model: SpeechModel, device: torch.device) -> No
 
 
 def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
-    """Make a model run the PyTorch references, and say so. Its graphs are recorded anew.
+    """Make a model run the PyTorch references, and log that. Its graphs are captured again.
 
     Args:
-        failure: of a kernel.
-        is_fixed: rows must not depend on which kernels make them.
+        failure: error of a kernel.
+        is_fixed: rows must not depend on the kernels.
     Raises:
-        SetupError: kernels were asked for by name.
+        SetupError: kernels were requested by name.
         StoppedEarly: rows would sound different.
     """
     remedy = remedy_for(failure)
@@ -93,11 +93,11 @@ def with_fallback(
     is_fixed: bool = False,
     undo: Callable[[], object] = lambda: None,
 ) -> Result:
-    """Do work that can be done twice; where a kernel fails, once more without Triton. Raises as
+    """Do work that can be repeated; if a kernel fails, repeat it without Triton. Raises as
     `leave_triton` does.
 
     Args:
-        undo: is done in between.
+        undo: called before the repetition.
     """
     try:
         return work()

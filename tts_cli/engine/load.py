@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class HeldSetting(Generic[T]):
+class ScopedSetting(Generic[T]):
     """A setting of the process, and its value while at least one thread holds it."""
 
     def __init__(self, read: Callable[[], T], write: Callable[[T], None], value: T) -> None:
@@ -89,7 +89,7 @@ def choose_device(config: RunConfig) -> torch.device:
     if config.device == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     kind, _, number = config.device.partition(":")
-    index = int(number or 0)  # torch keeps eight bits of it: of cuda:300 it makes cuda:44
+    index = int(number or 0)  # torch uses eight bits of it: cuda:300 would be cuda:44
     if kind == "cuda":
         count = int(torch.cuda.is_available())
         if count and index:  # who has any has the first: counting them takes 0.1 s
@@ -132,7 +132,7 @@ def write_tf32(are_allowed: tuple[bool, bool]) -> None:
 
 
 # float32 means float32: the parity promise holds without TF32.
-TF32 = HeldSetting(read_tf32, write_tf32, (False, False))
+TF32 = ScopedSetting(read_tf32, write_tf32, (False, False))
 
 
 log = logging.getLogger(__name__)
@@ -255,9 +255,13 @@ def open_checkpoint(config: RunConfig) -> Loaded:
     is_fixed = config.reproducible and _needs_fixed_shapes(device, dtype)
     started = time.perf_counter()
     source = model_source(config.model)
-    log.debug("device: %s; graphs: %s", _why_device(config, device), _why_graphs(config, device))
-    log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
     is_cuda = device.type == "cuda"
+    why = ", because there is no CUDA device" * (config.device == "auto" and not is_cuda)
+    graphs = "captured for the first frame, and on first use"
+    if config.no_graphs or not is_cuda:
+        graphs = f"none, {'because of --no-graphs' if is_cuda else 'they need a CUDA device'}"
+    log.debug("device: %s (--device %s%s); graphs: %s", device, config.device, why, graphs)
+    log.info("loading %s on %s in %s", model_label(config.model), device, str(dtype)[6:])
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
@@ -376,24 +380,6 @@ def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
         )
     log.info("--reproducible has no effect: in float32 on a CPU, rows are the same in any batch")
     return False
-
-
-def _why_device(config: RunConfig, device: torch.device) -> str:
-    """Return the device and the reason for it."""
-    why = f"--device {config.device}"
-    if config.device == "auto" and device.type == "cpu":
-        why += ", because there is no CUDA device"
-    return f"{device} ({why})"
-
-
-def _why_graphs(config: RunConfig, device: torch.device) -> str:
-    if device.type != "cuda":
-        return "none, they need a CUDA device"
-    return (
-        "none, because of --no-graphs"
-        if config.no_graphs
-        else "captured for the first frame, and on first use"
-    )
 
 
 def _say_compiled(found: Compilation) -> None:

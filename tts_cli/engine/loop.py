@@ -1,7 +1,7 @@
-"""The loop that keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
+"""The loop that fills the slots of a model: prefill, frames, refill, compaction, vocoder.
 
 The host never waits inside a frame. On a GPU it launches a few frames, requests a copy of the
-slots' status, and reads the copy of the launch before, so that the device always has work queued.
+slots' status, and reads the copy of the previous launch, so that the device always has work queued.
 A finished row therefore idles for a few frames. Prefill and frames run on one stream, and the
 vocoder on another. On a CPU the status is read after every frame, and a small vocoder has its own
 thread.
@@ -46,9 +46,9 @@ POLL_FRAMES = 2
 # Rows that the scheduler looks ahead, 10 KB of prompt each: if they are not all of the run's, long
 # rows may come last. Sorting them takes 0.6 ms per admission.
 WINDOW = 4096
-# Rows taken into the window between two launches, 0.1 ms each: taking all of them could go on for
-# as long as others come.
-TAKEN_AT_ONCE = 64
+# Rows taken into the window between two launches, 0.1 ms each: taking all of them could last as
+# long as others come.
+MAX_TAKEN = 64
 START_S = 0.1  # the first admission waits this long for enough rows to choose from
 # This many times the slots are enough rows. With fewer, the longest rows begin and short ones end
 # the run: on an H100, 300 rows took 18 % less time with 256 slots, 512 rows 2 %, and 256 to 512
@@ -70,8 +70,8 @@ class Engine:
     """Run attempts to their ends on one model, in the thread that calls `run`, and on a CPU in a
     vocoder thread; any thread may set `stop`.
 
-    Every attempt that goes to `sink` must be answered by one list in `retries`, which is empty if
-    nothing is to be synthesized again.
+    Every attempt that goes to `sink` must be answered by one list in `retries`, which is empty
+    without a retry.
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
@@ -143,7 +143,8 @@ class Engine:
                     self.chore()
                 self._fill_window()
                 self._take_retries(is_idle=step is None)
-                if self.scheduler.is_done and step is None and self._is_over:
+                is_over = self.is_dry and not self.num_unsettled  # no attempt can come any more
+                if self.scheduler.is_done and step is None and is_over:
                     break
                 step = self._turn(step)
             except torch.OutOfMemoryError as error:
@@ -171,7 +172,7 @@ class Engine:
         enough = CHOICE * self.batch.rows if self.batch.rows > 1 else 1
         deadline_s = time.perf_counter() + START_S
         if not is_idle:
-            most = min(most, num_waiting + TAKEN_AT_ONCE)
+            most = min(most, num_waiting + MAX_TAKEN)
         while num_waiting < most and not self.is_dry:
             wait_s = 0.0
             if is_idle and not num_waiting:
@@ -189,15 +190,8 @@ class Engine:
             scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_own)
             num_waiting += 1
 
-    @property
-    def _is_over(self) -> bool:
-        """Whether no attempt can come any more."""
-        return self.is_dry and not self.num_unsettled
-
     def _take_retries(self, is_idle: bool) -> None:
-        """Take attempts that are to be synthesized again; waits for them if nothing else is left
-        to do.
-        """
+        """Take retries; waits for them if the engine has nothing else to do."""
         is_idle = is_idle and self.scheduler.is_done and self.is_dry
         while self.num_unsettled:
             try:
@@ -280,18 +274,16 @@ class Engine:
             attempt.finish = Finish(status.finish_reason)
             # First: a row without memory for its codes still has its slot, and starts again.
             attempt.codes = self.model.codes(slot, attempt.frames)
-        kept = (
-            attempt if attempt.codes is not None or attempt.fallback is None else attempt.fallback
-        )
+        best = attempt if attempt.codes is not None else attempt.fallback or attempt
         again = self.retry(attempt)
         self.scheduler.finish(slot)
         if again is not None:
-            again.fallback = kept if kept.codes is not None else None
+            again.fallback = best if best.codes is not None else None
             self._offer_again(again)
         else:
-            kept.made = attempt.number
+            best.made = attempt.number
             self.num_unsettled += 1
-            self.vocoder.add(kept)
+            self.vocoder.add(best)
 
     def _shrink(self, reason: str) -> None:
         """Halve the slots; every live row starts again, with the same draws."""

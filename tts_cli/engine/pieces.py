@@ -1,12 +1,12 @@
 """Open tasks into attempts, and close them into results.
 
-A task has one piece or several; a piece has one attempt or several. In the engine every piece is on
-its own: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
-task are joined when the last of them is finished. Before that their rates are compared: a voice
-keeps its rate within a text, so a piece that is far faster than the others has lost words, although
-it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice (18,900
-characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35, had lost
-the last 9 of its 33 words.
+A task has one piece or several; a piece has one attempt or several. The engine treats every piece
+separately: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
+task are joined when the last of them is finished. Before that their rates are compared: the rate of
+a voice is stable within a text, so a piece that is far faster than the others has lost words,
+although it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice
+(18,900 characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35,
+had lost the last 9 of its 33 words.
 
 Memory is bounded: a task of several pieces is opened only while there are too few unfinished pieces
 to keep the slots busy. Its pieces are admitted in order, before shorter tasks, so that the tasks
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from models.base import ModelInfo, Prompt, SpeechRequest
     from models.device.spans import DeviceSpan
-    from tts_cli.voices.encoding import Ticket
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.encoding import VoiceFuture
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Attempt:
     prompt: Prompt  # including the voice to clone
     number: int = 1  # from 1, counts attempts of earlier runs; determines the seed
     first: int = 1  # number of the first attempt of this run
-    ticket: Ticket | None = None  # of the voice, in the first task that names it
+    ticket: VoiceFuture | None = None  # of the voice, in the first task that names it
     queued_s: float = 0.0  # `perf_counter` when the first attempt's prompt was made
     was_nan: bool = False  # an earlier attempt returned NaN or infinite values
     frames_dropped: int = 0  # frames of earlier attempts
@@ -267,7 +267,7 @@ class RetryPolicy:
         return self.is_runaway(finish) and not is_greedy and done < self.retries
 
     def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
-        """The same for an attempt that finished in this way."""
+        """Whether an attempt that finished in this way is followed by another one."""
         done = max(attempt.number, attempt.made) - attempt.first
         is_greedy = attempt.prompt.request.sampling.draws_nothing
         return self.again(finish, done, attempt.was_nan, is_greedy)
@@ -301,8 +301,8 @@ class Pieces:
         self._num_left = 0  # unfinished pieces of all open tasks
 
     def opened(
-        self, tasks: Iterable[Voiced], stop: threading.Event
-    ) -> Iterator[tuple[Voiced, int]]:
+        self, tasks: Iterable[TaskWithVoice], stop: threading.Event
+    ) -> Iterator[tuple[TaskWithVoice, int]]:
         """Yield each task with the index of each of its pieces, waiting until the task may be
         opened. Ends early when `stop` is set.
         """

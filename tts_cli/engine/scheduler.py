@@ -1,19 +1,19 @@
-"""Which row gets which slot, when to admit, and when to compact: plain Python, no tensor.
+"""Decide which row gets which slot, when to admit, and when to compact: Python without tensors.
 
 Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of
 a run are short ones and the batch stays full. A row passed over too often goes first whatever its
 length. When nothing waits any more, the live rows are moved together into a smaller bucket, unless
-the batch is fixed: then every step is of all slots, so that a row is never rounded otherwise.
+the batch is fixed: then every step has all slots, so that a row is always rounded equally.
 
-Freed slots are refilled in groups, because a prefill stops everybody. On a GPU a pass costs the
-same however full it is (1,024 tokens 2.6 ms on an H200, beside the vocoder twice or three times
-that), so a group is what fills one, 13 prompts of 80 tokens, and rows that would fill little more
-than half of another wait for the next. Where prompts are so short that a pass holds more, or
-there are few slots, a group is a tenth of the slots: each pass then costs a fixed time F, in
-frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. With rows of L
-frames, of which B / L end in a frame, both cost the same at g = B * sqrt(2 * F / L). F is half to
-nine tenths of a frame and L about 125, so that g is about B / 10; being off by a factor of two
-costs a hundredth. This holds to the end of the manifest, also when it has been read.
+Freed slots are refilled in groups, because a prefill stops all rows. On a GPU the cost of a pass
+does not depend on its prompts (1,024 tokens take 2.6 ms on an H200, and two to three times as long
+while the vocoder runs), so a group fills one pass, 13 prompts of 80 tokens, and rows that would
+fill little more than half of another pass wait for the next one. If prompts are so short that a
+pass holds more, or the slots are few, a group is a tenth of the slots: each pass then costs a fixed
+time F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. If rows
+have L frames, B / L of them end in each frame, and both costs are equal at g = B * sqrt(2 * F / L).
+F is 0.5 to 0.9 frames and L about 125, so that g is about B / 10; a group of twice or half that
+size costs 1 % more. This applies until the end of the manifest, also after it has been read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Item = TypeVar("Item", bound=Hashable)
 GROUP_SHARE = 10  # refill waits until a tenth of the slots are free ...
 FULL_SHARE = 0.9  # ... or would fill so much of a pass of prefill ...
 PATIENCE_TICKS = 8  # ... but no longer than this many ticks: the last rows end the run
-SMALL_SHARE = 0.6  # a pass that is less full, behind full ones, waits for more rows
+SMALL_SHARE = 0.6  # after full passes, a pass that is less full waits for more rows
 
 
 @dataclass

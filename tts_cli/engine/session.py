@@ -1,5 +1,5 @@
 """Sessions turn tasks into results: in this process (`LocalSession`), or in several others
-(`tts_cli.workers`). A caller takes the `steps`, and passes tasks to `speak`.
+(`tts_cli.workers`). A caller takes the `steps`, and then passes tasks to the session.
 
 Torch is imported when it is first needed: a run without pending rows does not import it.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tts_cli.engine.load import Loaded
     from tts_cli.engine.speech_run import SpeechRun
     from tts_cli.voices.needs import Cloning
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class LocalSession:
         self.is_closed = False
         self._info = info
         self._loaded: Loaded | None = None
-        self._run: SpeechRun | None = None  # the last call of `speak`
+        self._run: SpeechRun | None = None  # the last run
         self._is_stopped = False
         self._work: dict[str, Any] = {}  # totals since its slots were made
         self._reference_load_s = 0.0
@@ -216,7 +216,7 @@ class LocalSession:
 
     def speak(
         self,
-        tasks: Iterable[Task | Voiced | None],
+        tasks: Iterable[Task | TaskWithVoice | None],
         keep: Keep,
         policy: RetryPolicy | None = None,
         *,

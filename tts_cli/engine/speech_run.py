@@ -1,9 +1,9 @@
 """The threads of one run on a loaded model: tasks in, results out.
 
 One thread makes prompts, the caller's thread runs the engine, and writer threads wait for samples,
-measure them, and retry or hand on. Each queue has one purpose: `input` has attempts with prompts,
-`FinishedQueue` attempts whose audio is to be measured, and `retries` what is to be synthesized
-again.
+measure them, and retry them or pass on their results. Each queue has one purpose: `input` has
+attempts with prompts, `FinishedQueue` attempts whose audio must be measured, and `retries` further
+attempts.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from models.base import Prompt, RequestError, SpeechRequest
+from models.base import RequestError
 from tts_cli.audio.file import NOT_FINITE
 from tts_cli.core import Finish, Keep, Result, Task
-from tts_cli.engine.load import HeldSetting, Loaded, on_device
+from tts_cli.engine.load import Loaded, ScopedSetting, on_device
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Attempt, AudioMetrics, Pieces, RetryPolicy, measure
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.plan.room import too_long
 from tts_cli.seeds import attempt_seed
 from tts_cli.voices.needs import Cloning
-from tts_cli.voices.stage import Voiced, VoiceStage
+from tts_cli.voices.voice_loader import TaskWithVoice, VoiceLoader
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ READY_ATTEMPTS = 256  # attempts with prompts, ready for the engine's window
 FINISHED_FRAMES = 32_768  # frames of finished attempts, before the engine waits; 126 MB of int16
 WRITERS = 8  # threads that measure and write; they wait for the disk most of the time
 WAIT_S = 0.2  # between two checks whether the run was stopped
-SWITCH_S = 0.001  # longest time that another thread keeps the engine from running Python
-SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
+SWITCH_S = 0.001  # longest time that another thread can run Python while the engine waits
+SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class FinishedQueue:
@@ -110,7 +110,7 @@ class SpeechRun:
         self.policy = policy
         self.room = loaded.room
         self.writers = writers
-        self.stage = VoiceStage(cloning, loaded.voices)
+        self.stage = VoiceLoader(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
         self.input: queue.Queue[Attempt | None] = queue.Queue(READY_ATTEMPTS)
         self._finished = FinishedQueue(FINISHED_FRAMES)
@@ -127,7 +127,7 @@ class SpeechRun:
         self._mutex = threading.Lock()  # guards the next field
         self._error: BaseException | None = None  # the first error of any thread
 
-    def speak(self, tasks: Iterable[Task | Voiced | None]) -> None:
+    def speak(self, tasks: Iterable[Task | TaskWithVoice | None]) -> None:
         """Synthesize tasks; a separate thread advances their iterator.
 
         Args:
@@ -158,8 +158,10 @@ class SpeechRun:
                 self._finished.close()
                 for thread in threads:
                     thread.join()
-                if not is_whole:
-                    self._clear(num_slots)
+                is_lost = self._error is not None and is_device_lost(self._error)
+                if not is_whole and not is_lost:  # free the slots of unfinished rows
+                    with self.engine.streams.frames():
+                        self.model.release(list(range(num_slots)))
         if self._error is not None:
             raise _as_stop(self._error)
 
@@ -167,18 +169,12 @@ class SpeechRun:
         """Ask every thread to end after its current work; any thread may call it."""
         self.engine.stop.set()
 
-    def _clear(self, num_slots: int) -> None:
-        """Free the slots of unfinished rows for the session's next run."""
-        if self._error is None or not is_device_lost(self._error):
-            with self.engine.streams.frames():
-                self.model.release(list(range(num_slots)))
-
     def _fail(self, error: BaseException) -> None:
         with self._mutex:
             self._error = self._error or error
         self.stop()
 
-    def _make_prompts(self, tasks: Iterable[Task | Voiced | None]) -> None:
+    def _make_prompts(self, tasks: Iterable[Task | TaskWithVoice | None]) -> None:
         """Body of the prompt thread."""
         stop = self.engine.stop
         try:
@@ -201,7 +197,7 @@ class SpeechRun:
             except queue.Full:
                 continue
 
-    def _first(self, voiced: Voiced, index: int) -> Attempt | Result:
+    def _first(self, voiced: TaskWithVoice, index: int) -> Attempt | Result:
         """Return the first attempt at a piece, or its result if no prompt can be made."""
         queued_s = time.perf_counter()
         task, voice, ticket, problem = voiced
@@ -214,20 +210,16 @@ class SpeechRun:
         try:
             if problem is not None:
                 raise RequestError(problem)
-            prompt = self._prompt(request)
+            prompt = self.model.prompt(request)
+            problem = too_long(prompt.num_tokens, request.max_frames, self.model.info)
+            if problem is None and self.room is not None:
+                problem = self.room.problem(prompt)
+            if problem is not None:
+                raise RequestError(problem)
         except RequestError as error:
             log.debug("row %s has no prompt", task.name, exc_info=True)
             return Result(error=str(error), seed=piece.request.seed)
         return Attempt(task, index, prompt, first, first, None if index else ticket, queued_s)
-
-    def _prompt(self, request: SpeechRequest) -> Prompt:
-        """Return a request's prompt for the model. Raises RequestError."""
-        prompt = self.model.prompt(request)
-        if problem := too_long(prompt.num_tokens, request.max_frames, self.model.info):
-            raise RequestError(problem)
-        if self.room is not None and (problem := self.room.problem(prompt)):
-            raise RequestError(problem)
-        return prompt
 
     def _retry(self, attempt: Attempt) -> Attempt | None:
         """Return the next attempt at a piece, or None. The engine calls it for finished attempts,

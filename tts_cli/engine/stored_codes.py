@@ -1,4 +1,4 @@
-"""Read the codes that a folder stores of a take, and decode them again."""
+"""Read the saved codes of a take, and decode them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_CODES_BYTES = 64 << 20
 def read_codes(
     source: AudioSource, record: JournalEntry, num_codebooks: int, num_codes: int | None = None
 ) -> Array:
-    """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
+    """Return the (F, K) int64 codes of a row. Raises RowError: the file cannot have its codes."""
     try:
         if source.path.stat().st_size > MAX_CODES_BYTES:
             raise RowError(f"{source.path} is far too large")
@@ -42,8 +42,10 @@ def read_codes(
 
 
 def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: bool) -> Array:
-    """(n,) samples of a row, its parts joined as they were, in int16 if a run would have had them
-    so: cut ends fade, and round.
+    """Return the (n,) samples of a row, with its pieces joined as in its run.
+
+    Args:
+        is_int16: as in a run with 16-bit files, because the ends of pieces fade and are rounded.
     """
     import torch
 
@@ -69,7 +71,7 @@ def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: boo
 
 
 def _part_frames(record: JournalEntry) -> list[int]:
-    """Frames of each part, which are the row's together. Raises RowError."""
+    """Return the frames of each piece. Raises RowError: they do not add up to the row's."""
     if not record.parts:
         return [record.frames]
     try:

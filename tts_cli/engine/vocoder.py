@@ -7,9 +7,9 @@ stream. On a CPU every row is decoded alone: in a `VocoderThread` if that pays, 
 thread.
 
 Frames of a small talker take one core (`models.device.threads`), and a small vocoder takes another.
-If the vocoder falls behind, or no frames are left, the engine's thread decodes rows as well. The
-audio does not depend on the thread: a row is decoded alone, with one thread inside PyTorch's
-operators, a setting of each calling thread.
+If the vocoder is slower than the frames, or no frames are left, the engine's thread decodes rows
+too. The audio does not depend on the thread: a row is decoded alone, with one thread inside
+PyTorch's operators, a setting of each calling thread.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class VocoderQueue:
         self.is_int16 = is_int16
         self.is_patient = device.type == "cuda"  # waits for a good batch
         self.waiting: list[Attempt] = []  # the oldest first; codes on the device
-        self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
+        self.beside: VocoderThread | None = None
+        if model.decodes_beside:
+            self.beside = VocoderThread(lambda attempt: self._hand_on([attempt]))
         # Tensors that the vocoder reads, until it is done: cheaper than recording streams of each.
         self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
         self.spans: deque[DeviceSpan] = deque()  # of decoded batches, not yet given to `busy`
@@ -113,9 +115,6 @@ class VocoderQueue:
         """End the vocoder thread; its rows are passed on."""
         if self.beside is not None:
             self.beside.end()
-
-    def _decode_alone(self, attempt: Attempt) -> None:
-        self._hand_on([attempt])
 
     def _hand_on(self, batch: list[Attempt]) -> None:
         """Decode the rows that have codes, and pass on all of them."""
@@ -192,11 +191,11 @@ def _give_up(attempt: Attempt, reason: str) -> None:
 
 
 def to_int16(samples: Tensor) -> Tensor:
-    """float32 samples to int16: clip to [-1, 1], scale by 32767, round to even.
+    """Convert float32 samples to int16: clip to [-1, 1], scale by 32767, round to even.
 
-    On the device, before the copy to the host: half the bytes, and nothing left to do for the
-    threads that write files. The twin of `file.to_int16`, bit for bit, which refuses what is
-    not finite; here that becomes NOT_A_SAMPLE.
+    It runs on the device before the copy to the host, which then has half the bytes. The result
+    equals that of `audio.file.to_int16` bit for bit, but values that are not finite become
+    NOT_A_SAMPLE.
     """
     scaled = (samples.clamp(-1, 1) * SCALE).round_()
     return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)

@@ -52,9 +52,9 @@ class CheckedRows:
     row.
     """
 
-    def __init__(self, source: Manifest, judge: Judge) -> None:
+    def __init__(self, source: Manifest, validator: RowValidator) -> None:
         self._source = source
-        self.judge = judge
+        self.validator = validator
         self._places = IdTable()  # hash of a folded id -> manifest and first line that has it
         self.has_nameless = False  # whether a row has no usable id
         names = [one.name for one in source.all]
@@ -67,7 +67,7 @@ class CheckedRows:
             ManifestError: the manifest cannot be read.
             StoppedEarly: it has changed since it was read first.
         """
-        out = self.judge.config.out or ""
+        out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
         for row in read_rows(self._source):
             if row.id is not None:
@@ -81,10 +81,10 @@ class CheckedRows:
                 yield row
                 continue
             if isinstance(row, Row):
-                row = self.judge.judged(row)
-            if len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
-                problem = f"its path in --out is longer than {MAX_PATH_BYTES} bytes"
-                row = _bad(row, problem)
+                row = self.validator.validated(row)
+            row_id = row.record_id
+            if 4 * len(row_id) > longest and len(row_id.encode("utf-8", "surrogatepass")) > longest:
+                row = _bad(row, f"its path in --out is longer than {MAX_PATH_BYTES} bytes")
             yield row
 
     def has_id(self, row_id: str) -> bool:
@@ -101,10 +101,6 @@ class CheckedRows:
         if len(self._source.all) > 1:
             by = f"{self._source.all[place >> _LINE_BITS].name}:{line}"
         return f"id '{row_id}' is already used by {by} (letter case is ignored); make ids unique"
-
-
-def _num_bytes(row_id: str) -> int:
-    return len(row_id.encode("utf-8", "surrogatepass"))
 
 
 def _bad(row: Row | BadRow, problem: str, has_id: bool = True) -> BadRow:
@@ -196,7 +192,7 @@ _MAX_REMEMBERED = 4096
 _MAX_STRANGERS = 1000
 
 
-class Judge:
+class RowValidator:
     """Gives rows the voices of their characters, and checks whether the checkpoint can synthesize
     them.
 
@@ -222,12 +218,12 @@ class Judge:
             if problem := self._problem(row):
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
-    def judged(self, row: Row) -> Row | BadRow:
+    def validated(self, row: Row) -> Row | BadRow:
         """Return a row with its character's voice, or the invalid row with its problem. Recordings
         are checked later, when the row is resolved.
         """
         try:
-            row = self.played(row)
+            row = row if row.character is None else self._with_voice(row, row.character)
         except RowProblem as error:
             return _bad(row, str(error))
         if problem := self._problem(row):
@@ -265,18 +261,16 @@ class Judge:
             return f"max_seconds: {problem}"
         return None
 
-    def played(self, row: Row) -> Row:
+    def _with_voice(self, row: Row, name: str) -> Row:
         """Return a row with its character's voice. Raises RowProblem: the character is unknown."""
-        if row.character is None:
+        character = self._find(name)
+        if character is not None:
+            return with_character(row, character)
+        if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):
             return row
-        character = self._find(row.character)
-        if character is None:
-            if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):
-                return row
-            if len(self.strangers) < _MAX_STRANGERS:
-                self.strangers[row.character] = None
-            raise RowProblem(self._unknown(row.character))
-        return with_character(row, character)
+        if len(self.strangers) < _MAX_STRANGERS:
+            self.strangers[name] = None
+        raise RowProblem(self._unknown(name))
 
     def _character(self, name: str) -> Row | None:
         """Return the fields of a character; None: it is neither in the cast nor a speaker."""
@@ -335,7 +329,7 @@ _NUM_NEAREST = 3
 _WILD = re.compile(r"[*?[]")
 
 
-class Only:
+class RowFilter:
     """The rows that `--only` selects, by id, pattern, file of ids, or as suspects.
 
     Args:
@@ -360,14 +354,14 @@ class Only:
                 self._ids[fold_id(name)] = False
 
     @classmethod
-    def these(cls, ids: Iterable[str]) -> Only:
+    def these(cls, ids: Iterable[str]) -> RowFilter:
         """Select the rows of these ids; none of them is a pattern."""
-        only = cls((), None)
-        only.is_given, only._suspects = True, set(map(id_hash, ids))
-        return only
+        found = cls((), None)
+        found.is_given, found._suspects = True, set(map(id_hash, ids))
+        return found
 
-    def names(self, row_id: str) -> bool:
-        """Return whether a row is selected. Remembers which names were met."""
+    def selects(self, row_id: str) -> bool:
+        """Return whether a row is selected, and remember which names were met."""
         if not self.is_given:
             return True
         folded = fold_id(row_id)
@@ -380,18 +374,14 @@ class Only:
                 self._met.add(name)
         return is_named or (self._suspects is not None and id_hash(row_id) in self._suspects)
 
-    def strays(self) -> list[str]:
-        """Return the names that no row has."""
-        strays = [name for name, has_met in self._ids.items() if not has_met]
-        return strays + [name for name, _ in self._patterns if name not in self._met]
-
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
         """Raise UsageError with the nearest ids if no row has one of the names.
 
         Args:
             ids: of the manifest's rows; read only for that message.
         """
-        strays = self.strays()
+        strays = [name for name, has_met in self._ids.items() if not has_met]
+        strays += [name for name, _ in self._patterns if name not in self._met]
         if not strays:
             return
         found = list(ids) if len(strays) > 1 else ids

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from enum import Enum
-from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
@@ -98,11 +97,6 @@ class FolderDiff:
         self.store = store
         self.changes = changes
 
-    @property
-    def journal(self) -> Journal:
-        """The journal of the folder, which is another object once the folder is written to."""
-        return self.store.journal
-
     def is_due(self, do: Do) -> bool:
         """Return whether a row must be synthesized."""
         if self._config.retry_failed:
@@ -137,21 +131,23 @@ class FolderDiff:
         journal alone.
         """
         row_id = resolved.row.id
-        file = self.journal.file(row_id)
-        if file is None:
-            return Action(Do.RESTORE if self._can_come_back(resolved) else Do.NEW)
+        file = self.store.journal.row(row_id)
+        if file.is_removed:
+            return Action(Do.RESTORE if self._can_come_back(resolved, file) else Do.NEW)
+        if file.current is None:
+            return Action(Do.NEW)
         if self._config.retry_failed:
             return Action(Do.RETRY if file.has_failed else Do.KEEP)
         if resolved.lacks_voice:
             return Action(Do.RETRY if file.has_failed else Do.CHANGED)
         if file.has_failed:
             return Action(Do.RETRY)
-        if file.current is None or file.current.is_early:
+        if file.current.is_early:
             return Action(Do.CHANGED, is_unpinned=file.is_held, is_early=True)
         mine, delivery = resolved.request_hash(), self.store.writer.delivery_hash
         if file.current.is_of(mine, delivery) and not file.is_held:
             return Action(self._keep(row_id, file), is_expected=True)
-        take = self.journal.take(row_id, file.take)
+        take = self.store.journal.take(row_id, file.take)
         if take is None:
             return Action(Do.CHANGED, is_unpinned=file.is_held)
         if not file.is_held:
@@ -167,21 +163,20 @@ class FolderDiff:
         """Return the action for a row whose speech stays although its request differs; its delivery
         may change.
         """
-        if (file := self.journal.file(resolved.row.id)) is None:
+        if (file := self.store.journal.file(resolved.row.id)) is None:
             return Action(Do.NEW)
         pinned = take if file.is_held else None
         if take.delivery_hash != self.store.writer.delivery_hash:
             return self._or_reencode(Action(Do.CHANGED, pinned), take, not resolved.is_silent)
         return Action(self._keep(resolved.row.id, file), pinned)
 
-    def _can_come_back(self, resolved: ResolvedRow) -> bool:
+    def _can_come_back(self, resolved: ResolvedRow, file: RowTakes) -> bool:
         """Return whether a removed row can be restored: its take has the present request, in any
         format and at any level.
         """
-        file = self.journal.row(resolved.row.id)
-        if not file.is_removed or self._config.retry_failed or resolved.lacks_voice:
+        if self._config.retry_failed or resolved.lacks_voice:
             return False
-        take = self.journal.take(resolved.row.id, file.take)
+        take = self.store.journal.take(resolved.row.id, file.take)
         if take is None:
             return False
         is_same = take.request_hash == resolved.request_hash()
@@ -238,9 +233,9 @@ class FolderDiff:
 
     def take_of(self, row_id: str) -> JournalEntry | None:
         """Return the entry of a row's file, or None."""
-        if (file := self.journal.file(row_id)) is None:
+        if (file := self.store.journal.file(row_id)) is None:
             return None
-        return self.journal.take(row_id, file.take)
+        return self.store.journal.take(row_id, file.take)
 
     def own_task(self, task: Task, action: Action) -> Task:
         """Return the task of a row's own file with the number of its take.
@@ -253,11 +248,13 @@ class FolderDiff:
         if self._config.overwrite and do in (Do.CHANGED, Do.REENCODE, Do.KEEP):
             is_held = is_held or not (action.is_expected or action.is_early)
         role = Role.HELD if is_held else Role.OWN
-        file = self.journal.file(row_id)
+        file = self.store.journal.file(row_id)
         if file is not None and self._is_again(task, file, do):
             task = replace(task, place=TakeRef(file.take, role))
         else:
-            task = replace(task, place=TakeRef(self.journal.row(row_id).take_to_write(), role))
+            task = replace(
+                task, place=TakeRef(self.store.journal.row(row_id).take_to_write(), role)
+            )
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:
@@ -273,7 +270,7 @@ class FolderDiff:
             return current.is_of(task.request_hash, writer.delivery_hash)
         if do is not Do.CHANGED:
             return False
-        recorded = self.journal.take(task.id, file.take)
+        recorded = self.store.journal.take(task.id, file.take)
         is_same = recorded is not None and recorded.request_hash == task.request_hash
         return is_same and not (writer.out / str(recorded and recorded.path)).exists()
 
@@ -281,7 +278,7 @@ class FolderDiff:
         """Return a failed row's task with the number of earlier attempts, so that no seed is
         repeated.
         """
-        record = self.journal.take(task.id, task.place.take)
+        record = self.store.journal.take(task.id, task.place.take)
         if record is None or record.status is not Status.FAILED or record.is_early:
             return task
         if record.request_hash != task.request_hash or task.request.sampling.draws_nothing:
@@ -289,14 +286,6 @@ class FolderDiff:
         made = attempts_before(record, len(task.pieces))
         pieces = zip(task.pieces, made, strict=True)
         return replace(task, pieces=tuple(replace(one, attempts_before=n) for one, n in pieces))
-
-    def foreign(self, row_id: str) -> list[str]:
-        """Return the names of existing files that a new row would replace."""
-        if self._config.overwrite or not self.store.is_anywhere:
-            return []
-        names = (self.store.writer.format, *self._config.subtitle_formats)
-        paths = (self.store.out / f"{row_id}.{name}" for name in names)
-        return [path.name for path in paths if path.is_file()]
 
 
 _WHICH_ROWS = ("only", "shard", "limit")  # settings
@@ -317,19 +306,6 @@ def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
         and take.clone_mode == request.clone_mode
         and take.ref_sha256 == (None if need is None else need.ref_sha256)
     )
-
-
-def extra_places(journal: Journal, row_id: str, own: TakeRef | None, extras: int) -> list[TakeRef]:
-    """Return the first free take numbers for the further takes of a row.
-
-    Args:
-        own: the take of the row's own file; None: it is not synthesized.
-        extras: number of further takes.
-    """
-    taken = 1 if own is None else own.take
-    known = {taken, *journal.row(row_id).numbers}
-    numbers = (take for take in count(2) if take not in known)
-    return [TakeRef(take, Role.EXTRA) for take in islice(numbers, extras)]
 
 
 class ServedTakes:

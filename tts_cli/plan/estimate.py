@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from tts_cli.text.words import SILENCE_S, usual_s
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.core import Piece
 
 MIN_PACE_S = 20.0  # seconds of expected audio before a folder's own pace is used
 
@@ -33,19 +31,6 @@ def estimate_plan(events: Events, config: RunConfig, info: ModelInfo) -> tuple[f
     num_files += events.num(Event.REENCODE)
     all_s = audio_s + events.total(Event.REENCODE, "audio_s")
     return audio_s, estimate_disk_bytes(all_s, int(num_files), config, info)
-
-
-def estimate_pieces_s(
-    request: SpeechRequest, pieces: Sequence[Piece], info: ModelInfo, is_silent: bool = False
-) -> float:
-    """Estimate the audio length of one take of a row in seconds.
-
-    Args:
-        pieces: the pieces of the row; empty: unknown.
-    """
-    if not pieces:
-        return estimate_audio_s(request, info, is_silent)
-    return sum(one.usual_s or estimate_audio_s(one.request, info) for one in pieces)
 
 
 def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:

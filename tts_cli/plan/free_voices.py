@@ -37,14 +37,14 @@ MANY_VOICES, FEW_ROWS = 20, 3
 _REMEDY = "give a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7B-Base"
 
 
-class Maker(NamedTuple):
+class VoiceDesigner(NamedTuple):
     """The checkpoint that generates voices: `--model`, which may differ from `--clone-model`."""
 
     config: RunConfig  # the settings as given
     info: ModelInfo
 
 
-def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, Maker]:
+def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, VoiceDesigner]:
     """Return the settings and the checkpoint that synthesize the rows, and those that generate
     voices.
 
@@ -54,7 +54,7 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
         UsageError: the checkpoint of `--clone-model` cannot clone, or has nothing to clone.
         SetupError: it cannot be read.
     """
-    maker = Maker(config, info)
+    maker = VoiceDesigner(config, info)
     if config.clone_model is None:
         return config, info, maker
     flag = f"--clone-model {config.clone_model}"
@@ -80,7 +80,7 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
     return second, found, maker
 
 
-def makes_voices(info: ModelInfo, maker: Maker) -> bool:
+def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
     """Return whether voices can be generated for rows that have none."""
     if maker.info is not info:
         return True
@@ -145,7 +145,7 @@ class FreeVoices:
 
     config: RunConfig
     info: ModelInfo
-    maker: Maker
+    maker: VoiceDesigner
     made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were counted
@@ -252,10 +252,10 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """Return a row's request with its generated voice. Raises UsageError: the voice's file is
-        damaged.
+        """Return a row's request with its generated voice, if `is_one`. Raises UsageError: the
+        voice's file is damaged.
         """
-        if not self.is_one or not is_free(request):
+        if not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct
         return replace(request, voice=self._ask(row, request).voice, instruct=instruct)
@@ -268,12 +268,13 @@ class FreeVoices:
     def count_lost(
         self, request: SpeechRequest, row_id: str, take_of: Callable[[str], JournalEntry | None]
     ) -> None:
-        """Count a row whose take was synthesized with a voice that does not exist any more.
+        """Count a row whose take was synthesized with a voice that does not exist any more. Call it
+        while `is_asked`.
 
         Args:
             take_of: looks up a row's take; called only if the voice does not exist.
         """
-        ask = self.asks.get(request.voice or "") if self.is_asked else None
+        ask = self.asks.get(request.voice or "")
         if ask is not None and ask.is_gone and (take := take_of(row_id)) is not None:
             ask.lost += take.voice == ask.voice
 

@@ -143,7 +143,7 @@ class Notes:
         if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
             spoken = f"and not split: {reason}; words may be lost"
             yield Note(Event.WHOLE, f"is longer than {well}, {spoken}", reason, well)
-        if self._voices.is_unheard(row, request):
+        if self._voices.is_one and self._voices.is_unheard(row, request):
             whose = shown(row.character)
             yield Note(
                 Event.UNHEARD,

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Piece, Result, Row, Task, are_joined
+from tts_cli.core import BadRow, Piece, Result, Role, Row, TakeRef, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.named import counted, first_few
 from tts_cli.plan.changes import Changes
-from tts_cli.plan.checks import CheckedRows, Only
-from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes, extra_places
-from tts_cli.plan.estimate import estimate_audio_s, estimate_pieces_s, estimate_plan
-from tts_cli.plan.free_voices import Maker
+from tts_cli.plan.checks import CheckedRows, RowFilter
+from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes
+from tts_cli.plan.estimate import estimate_audio_s, estimate_plan
+from tts_cli.plan.free_voices import VoiceDesigner
 from tts_cli.plan.notes import Note
 from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.resolve import ResolvedRow, Resolver, silence_of
@@ -68,7 +69,7 @@ class Plan:
         info: ModelInfo,
         folder: Store | None = None,
         *,
-        maker: Maker | None = None,
+        maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
         is_heard: bool = False,
         keeps: bool = True,
@@ -79,14 +80,16 @@ class Plan:
         self.is_heard = is_heard
         self.planner = Resolver(config, info, maker, voices)
         self.voices = self.planner.voices
-        self.rows = CheckedRows(source, self.planner.judge)
-        self.only = Only(config.only, config.out)
+        self.rows = CheckedRows(source, self.planner.validator)
+        self.only = RowFilter(config.only, config.out)
         self.folder = Store(None, config) if folder is None else folder
         runs = partial(PastRuns, self.folder.out, source.paths)
         self.changes = Changes(self.planner, runs)
         self._diff = FolderDiff(self.planner, self.folder, self.changes)
         self._served: ServedTakes | None = None
         self._keeps = keeps
+        names = (config.format, *config.subtitle_formats)
+        self._suffixes = [f".{name}" for name in names]  # of files that a new row would replace
         self.audio_s, self.disk_bytes = 0.0, 0
         self._renew()
 
@@ -94,7 +97,7 @@ class Plan:
         self.events, self.needs = Events(), Needs()
         self.back: list[str] = []  # ids of rows to restore
         self.invalid: list[BadRow] = []  # the first ones
-        self.strangers = self.planner.judge.strangers
+        self.strangers = self.planner.validator.strangers
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
         self._orders: Spool[ReencodeJob] = Spool("files", out)
@@ -135,25 +138,29 @@ class Plan:
         events, names = self.events, SpeakerNames()
         shard, limit, taken = self.config.shard, self.config.limit, 0
         for row in self.rows.read():
-            is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
+            is_mine = not self.only.is_given or self.only.selects(row.record_id)
+            is_mine = is_mine and (shard is None or is_in_shard(row.record_id, shard))
             is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
             if isinstance(row, BadRow):
-                self._count_invalid(row)
+                self._note(row, Note(Event.INVALID, row.message))
+                if len(self.invalid) < MAX_INVALID:
+                    self.invalid.append(row)
                 if is_mine:
                     events.add(Event.FAILING)
-                    self._keep(row)
+                    self._spool(row)
                 continue
             events.add(Event.VALID)
             if self.config.subtitles and self._keeps:
                 self._texts.add(row)
             if not is_mine:
-                if self.voices.is_asked:
+                if self.voices.is_one and self.voices.is_asked:
                     request, _, _ = self.planner.count_voice(row)
                     self.voices.count_lost(request, row.id, self._diff.take_of)
                 continue
             resolved = self.planner.resolve(row)
-            self.voices.count_lost(resolved.request, row.id, self._diff.take_of)
+            if self.voices.is_one and self.voices.is_asked:
+                self.voices.count_lost(resolved.request, row.id, self._diff.take_of)
             events.add(Event.SELECTED, row.id, chars=len(row.text))
             if resolved.is_silent:
                 events.add(Event.WORDLESS_SELECTED)
@@ -163,10 +170,9 @@ class Plan:
         if (warning := names.warning()) is not None:
             events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
 
-    def _count_invalid(self, row: BadRow) -> None:
-        self._note(row, Note(Event.INVALID, row.message))
-        if len(self.invalid) < MAX_INVALID:
-            self.invalid.append(row)
+    def _spool(self, row: BadRow) -> None:
+        if self._keeps:
+            self._due.add(row)
 
     def _note(self, row: Row | BadRow, note: Note) -> None:
         """Count a note on a row."""
@@ -254,7 +260,7 @@ class Plan:
 
     def has(self, row_id: str) -> bool:
         """Return whether the manifest has a row of this id that `--only` and `--shard` select."""
-        is_named = self.rows.has_id(row_id) and self.only.names(row_id)
+        is_named = self.rows.has_id(row_id) and self.only.selects(row_id)
         return is_named and is_in_shard(row_id, self.config.shard)
 
     def again(self, ids: Iterable[str], takes: int) -> Plan:
@@ -266,12 +272,8 @@ class Plan:
         config = replace(config, redo=None, keep_done=True)
         maker, made = self.planner.maker, self.voices.made
         plan = Plan(self.source, config, self.info, self.folder, maker=maker, voices=made)
-        plan.only = Only.these(ids)
+        plan.only = RowFilter.these(ids)
         return plan
-
-    def _keep(self, found: Task | BadRow) -> None:
-        if self._keeps:
-            self._due.add(found)
 
     def _plan(self, resolved: ResolvedRow) -> None:
         """Compare a valid row with the folder, count it, and spool its tasks."""
@@ -302,22 +304,26 @@ class Plan:
                 self._note(row, Note(Event.HOPELESS, f"{error}; the row will fail"))
             events.add(Event.FAILING, row.id, is_valid=1)
             bad = BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
-            self._keep(replace(bad, file=row.file, row=row, request=request))
+            self._spool(replace(bad, file=row.file, row=row, request=request))
             return
         self._count(resolved, action, job, is_due=is_due)
         if job is not None and self._keeps:
             self._orders.add(job)
         if not is_due and not extras:
             return
-        self.voices.count(request)
-        for _ in range(is_due + extras):
-            if is_silent:
-                events.add(Event.SILENT, row.id)
-            for one in [] if is_silent else [piece.request for piece in pieces] or [request]:
-                self.needs.add(one, self.info, resolved.need)
+        if self.voices.is_one:
+            self.voices.count(request)
+        audio_s = 0.0
+        for piece in pieces or (None,):
+            one, known_s = (request, 0.0) if piece is None else (piece.request, piece.usual_s)
+            audio_s += known_s or estimate_audio_s(one, self.info, is_silent)
+            for _ in range(is_due + extras):
+                if is_silent:
+                    events.add(Event.SILENT, row.id)
+                else:
+                    self.needs.add(one, self.info, resolved.need)
         if self._keeps:
-            self._keep_tasks(resolved, pieces, action if is_due else None, extras)
-        audio_s = estimate_pieces_s(request, pieces, self.info, is_silent)
+            self._spool_tasks(resolved, pieces, action if is_due else None, extras)
         if extras:
             events.add(Event.EXTRA_TAKES, row.id, takes=extras, audio_s=extras * audio_s)
         if not is_due:
@@ -336,9 +342,10 @@ class Plan:
                 events.add(Event.REREAD, row.id)
             if self._diff.was_unfixed(resolved):
                 events.add(Event.UNFIXED, row.id)
-        elif action.do is Do.NEW:
-            for name in self._diff.foreign(row.id):
-                events.add(Event.FOREIGN_FILE, name)
+        elif action.do is Do.NEW and self.folder.is_anywhere and not self.config.overwrite:
+            for suffix in self._suffixes:
+                if (self.folder.out / f"{row.id}{suffix}").is_file():
+                    events.add(Event.FOREIGN_FILE, f"{row.id}{suffix}".rpartition("/")[2])
 
     def _count(
         self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
@@ -360,7 +367,7 @@ class Plan:
             facts = {"id": row_id, "text": action.not_convertible}
             events.add(Event.NOT_CONVERTIBLE, row_id, facts=facts)
 
-    def _keep_tasks(
+    def _spool_tasks(
         self,
         resolved: ResolvedRow,
         pieces: tuple[Piece, ...],
@@ -375,17 +382,15 @@ class Plan:
         """
         own = None
         if action is not None:
-            task = self.planner.task(resolved, pieces, _seed_of(action))
-            task = self._diff.own_task(task, action)
+            is_again = action.pinned is not None and action.do is not Do.KEEP
+            seed = action.pinned.seed if action.pinned is not None and is_again else None
+            task = self._diff.own_task(self.planner.task(resolved, pieces, seed), action)
             own = task.place
-            self._keep(task)
-        for place in extra_places(self.folder.journal, resolved.row.id, own, extras):
-            seed = take_seed(resolved.request.seed, place.take)
-            self._keep(replace(self.planner.task(resolved, pieces, seed), place=place))
-
-
-def _seed_of(action: Action) -> int | None:
-    """Return the seed of a pinned take that is made again; else None."""
-    if action.pinned is None or action.do is Do.KEEP:
-        return None
-    return action.pinned.seed
+            self._due.add(task)
+        if not extras:
+            return
+        known = {1 if own is None else own.take, *self.folder.journal.row(resolved.row.id).numbers}
+        free = islice((take for take in count(2) if take not in known), extras)
+        for take in free:
+            task = self.planner.task(resolved, pieces, take_seed(resolved.request.seed, take))
+            self._due.add(replace(task, place=TakeRef(take, Role.EXTRA)))

@@ -40,8 +40,8 @@ from tts_cli.errors import RowError
 from tts_cli.hashing import encode, hashed_values, sha256_of
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
-from tts_cli.plan.checks import Judge, require_speakable
-from tts_cli.plan.free_voices import FreeVoices, Maker
+from tts_cli.plan.checks import RowValidator, require_speakable
+from tts_cli.plan.free_voices import FreeVoices, VoiceDesigner
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
@@ -52,7 +52,7 @@ from tts_cli.sources.row import expand_greedy
 from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import NormalizedText
-from tts_cli.text.pauses import sum_of_pauses, without_pauses
+from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.voice_store import VoiceStore
@@ -133,6 +133,10 @@ class Requests:
                 reading = None
             else:
                 row = replace(row, text=spoken)
+        sampling = self._sampling
+        if row.sampling:
+            settings = {**self._flags, **expand_greedy(row.sampling)}
+            sampling = replace(self.info.sampling, **settings)
         voice = row.voice
         if voice is None and row.ref_audio is None:
             voice = config.voice
@@ -142,7 +146,7 @@ class Requests:
             language=language,
             instruct=row.instruct,
             layout=config.layout,
-            sampling=self._sampling_of(row),
+            sampling=sampling,
             seed=row.seed if row.seed is not None else row_seed(config.seed, row.id),
             max_frames=frame_cap(row, config, self.info),
             ref_audio=row.ref_audio,
@@ -152,11 +156,6 @@ class Requests:
             spaced=spaced,
         )
         return request, reading
-
-    def _sampling_of(self, row: Row) -> Sampling:
-        if not row.sampling:
-            return self._sampling
-        return replace(self.info.sampling, **{**self._flags, **expand_greedy(row.sampling)})
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
@@ -190,27 +189,23 @@ class Resolver:
         self,
         config: RunConfig,
         info: ModelInfo,
-        maker: Maker | None = None,
+        maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
     ) -> None:
         require_speakable(info)
         self.config = config
         self.info = info
-        self.maker = maker or Maker(config, info)
+        self.maker = maker or VoiceDesigner(config, info)
         if voices is None and config.out is None:
             voices = VoiceStore(config.voice_dir, out=config.made_voices)
         voices = voices or VoiceStore(config.voice_dir, out=config.out, source=config.made_voices)
         self.voices = FreeVoices(config, info, self.maker, voices)
-        self.judge = Judge(config, info, makes_voices=self.voices.is_possible)
+        self.validator = RowValidator(config, info, makes_voices=self.voices.is_possible)
         self.cloning = Cloning(config, info, voices)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
+        self.care = self._requests.care  # the text frontend of the run
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
-
-    @property
-    def care(self) -> TextFrontend:
-        """The text frontend of the run."""
-        return self._requests.care
 
     def forget_files(self) -> Cloning:
         """Drop what is known of recordings, which may have changed. Returns the new resolver of
@@ -255,12 +250,15 @@ class Resolver:
         """
         row = self.row(given, number)
         if isinstance(row, Row):
-            row = self.judge.judged(row)
+            row = self.validator.validated(row)
         if isinstance(row, BadRow):
             return row
         try:
             resolved = self.resolve(row)
-            task = self._task(resolved)
+            ask = self.voices.asks.get(resolved.request.voice or "")
+            if problem := resolved.problem or (ask.problem if ask is not None else ""):
+                raise RowError(problem)
+            task = self.task(resolved, self.pieces(resolved))
             request, is_silent = resolved.request, resolved.is_silent
             notes = [
                 *self.notes.of_text(row, request, is_silent),
@@ -270,14 +268,6 @@ class Resolver:
         except RowError as error:
             return BadRow(row.line, number, row.id, str(error), row.text, row=row)
         return replace(task, notes=tuple(note.text for note in notes if note.text))
-
-    def _task(self, resolved: ResolvedRow) -> Task:
-        """Return the task of a row. Raises RowError: it is certain to fail."""
-        ask = self.voices.asks.get(resolved.request.voice or "")
-        problem = resolved.problem or (ask.problem if ask is not None else "")
-        if problem:
-            raise RowError(problem)
-        return self.task(resolved, self.pieces(resolved))
 
     def resolve(self, row: Row) -> ResolvedRow:
         """Resolve every setting of a row. Raises UsageError, SetupError."""
@@ -302,9 +292,10 @@ class Resolver:
         """
         request, reading = self._requests.read(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
-        if not is_silent:
+        if self.voices.is_one and not is_silent:
             request = self.voices.given(row, request)
-        request = self.split_rule.without_lost_pauses(request)
+        if has_pauses(request.text):
+            request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = NormalizedText(row.text)
         return request, reading, is_silent
@@ -383,7 +374,9 @@ def request_hash(
         ref_digest: digest of the reference or voice file to clone, hashed instead of its path.
         split: options of splitting and joining; None: one piece.
     """
-    return _hash_request(request, _request_values(request, model, ref_digest, split))
+    text = encode(_request_values(request, model, ref_digest, split))
+    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
+    return sha256_of(text.replace(_SAMPLING, sampling, 1))
 
 
 def content_hash(
@@ -408,7 +401,7 @@ def _request_values(
     split: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     values = hashed_values(request)
-    values["sampling"] = None  # for `_hash_request`
+    values["sampling"] = None  # see `request_hash`
     del values["clone"]  # covered by ref_digest
     if ref_digest is not None:
         values["ref_audio"] = ref_digest
@@ -416,11 +409,6 @@ def _request_values(
     if split is not None:
         values["split"] = dict(split)
     return values
-
-
-def _hash_request(request: SpeechRequest, values: dict[str, Any]) -> str:
-    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
-    return sha256_of(encode(values).replace(_SAMPLING, sampling, 1))
 
 
 def _encode_sampling(sampling: Sampling) -> str:

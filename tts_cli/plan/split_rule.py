@@ -112,8 +112,10 @@ class SplitRule:
         return self.problem(request) if self.is_long(request) else BY_SETTING
 
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
-        """Return the request without marked pauses if its voice would change after a pause."""
-        if not has_pauses(request.text) or self.problem(request) is None:
+        """Return a request that has marked pauses, without them if its voice would change after a
+        pause.
+        """
+        if self.problem(request) is None:
             return request
         text = without_pauses(request.text)
         if is_wordless(text, self.info.pace):

@@ -1,4 +1,4 @@
-"""Drop alternative takes and the files of removed rows, because a user asks for it."""
+"""Delete alternative takes and the files of removed rows when a user asks for it."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _BATCH = 256  # rows with one fsync of the journal
 
 @dataclass
 class Droppable:
-    """Files in `takes/` that can be dropped, and what stays."""
+    """Files in `takes/` that can be deleted, and rows with files that stay."""
 
     files: int = 0
     bytes: int = 0
     alternatives: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of rows
     removed: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of removed rows
-    edited: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids: users' files stay
+    edited: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids: files of users stay
 
 
 @dataclass(frozen=True)
 class _Row:
-    """The droppable files of one row, by the number of their take."""
+    """The files of one row that can be deleted, by the number of their take."""
 
     id: str
     files: dict[int, list[Path]]
 
 
 def droppable(out: Path, journal: Journal, before_s: float | None) -> Droppable:
-    """Count what can be dropped.
+    """Count the files that can be deleted.
 
     Args:
         before_s: seconds since 1970; younger files stay. None: all ages.
@@ -57,10 +57,10 @@ def droppable(out: Path, journal: Journal, before_s: float | None) -> Droppable:
 
 
 def drop(out: Path, journal: Journal, commits: Commits, before_s: float | None) -> Droppable:
-    """Drop these files: the takes are recorded as removed first, then their files go.
+    """Record these takes as removed, and then delete their files.
 
     Raises:
-        Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+        Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
     """
     found = droppable(out, journal, before_s)
     batch: list[_Row] = []
@@ -75,7 +75,7 @@ def drop(out: Path, journal: Journal, commits: Commits, before_s: float | None) 
 
 
 def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable) -> Iterator[_Row]:
-    """The droppable files of each row; `found.edited` learns whose files stay."""
+    """Yield the files of each row that can be deleted, and count edited rows in `found`."""
     top = out / TAKES
     for folder, folders, names in os.walk(top):
         folders.sort()

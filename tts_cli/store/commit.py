@@ -1,4 +1,4 @@
-"""Commit changes of rows: a name's old content gets the name of its take, and nothing is lost.
+"""Commit changes of rows: the old content of a name becomes a take, and nothing is lost.
 
 A commit is a redo log. Its steps, each durable before the next:
 
@@ -21,6 +21,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -52,20 +53,11 @@ NOT_AUDIO = "the file is not whole audio"
 
 
 @dataclass(frozen=True)
-class StagedFile:
-    """A file on disk that is not committed yet. Names are relative to the folder."""
-
-    part: str  # its temporary name
-    name: str  # the name that it gets
-    sha256: str
-
-
-@dataclass(frozen=True)
 class RowChange:
     """One entry to commit, and the files that it describes."""
 
     line: JournalEntry | CopiedLine
-    staged: tuple[StagedFile, ...] = ()
+    staged: tuple[Moved, ...] = ()  # new files, by their temporary names
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
 
@@ -77,7 +69,7 @@ class RowChange:
     @property
     def new_names(self) -> set[str]:
         """The names that get other content."""
-        return {one.name for one in self.staged} | {str(one.target) for one in self.moved}
+        return {str(one.target) for one in (*self.staged, *self.moved)}
 
     def line_with(self, rotated: list[Moved]) -> JournalEntry | CopiedLine:
         """The line, with the files that lose their names and those that the change moves."""
@@ -132,7 +124,7 @@ class Commits:
         """
         lines: list[JournalEntry | CopiedLine] = []
         rotations: list[_Rotation] = []
-        staged = [os.path.join(self.out, one.part) for each in changes for one in each.staged]
+        staged = [os.path.join(self.out, one.name) for each in changes for one in each.staged]
         try:
             with writing(self.out):
                 self._mark.set(self.journal.size)
@@ -140,8 +132,14 @@ class Commits:
                     rotation = self._rotated(change)
                     rotations.append(rotation)
                     lines += [*rotation.entries, change.line_with(rotation.moved)]
+                # New folders are durable before the lines; earlier renames only if files move.
                 has_moved = any(one.moved for one in changes) or any(one.moved for one in rotations)
-                self._append(lines, set(map(os.path.dirname, staged)), has_moved)
+                due = self.files.due(has_renames=has_moved)
+                try:
+                    self.journal.append(*lines, folders={*map(os.path.dirname, staged), *due})
+                except BaseException:
+                    self.files.owe(due)
+                    raise
         except BaseException:
             for part in staged:
                 remove_part(part)
@@ -152,20 +150,9 @@ class Commits:
             self.is_broken = True
             raise
 
-    def _append(
-        self, lines: list[JournalEntry | CopiedLine], folders: set[str], has_moved: bool
-    ) -> None:
-        """Append lines, when new folders are durable, and earlier renames if files are moved."""
-        due = self.files.due(has_renames=has_moved)
-        try:
-            self.journal.append(*lines, folders=folders | due)
-        except BaseException:
-            self.files.owe(due)
-            raise
-
     def adopt(self, row_id: str) -> JournalEntry | None:
-        """Make the file of a row a take of its own, if a user has edited it: from then on it is the
-        row's current take. Returns its entry; None where the file is what was recorded.
+        """Make the file of a row a separate take if a user has edited it; that take is then the
+        row's current one. Return its entry; None: the file is unchanged.
         """
         line = self._current_line(row_id)
         if line is None:
@@ -203,8 +190,7 @@ class Commits:
         Raises RowError, OSError.
         """
         entry, rotation = change.entry, _Rotation()
-        new = {one.name: one.sha256 for one in change.staged}
-        new |= {str(one.target): str(one.sha256) for one in change.moved}
+        new = {str(one.target): str(one.sha256) for one in (*change.staged, *change.moved)}
         current = self._current_line(entry.id) if change.is_of_row else None
         own, codes = [], f"{entry.id}{CODES_SUFFIX}"
         if current is not None:
@@ -216,7 +202,7 @@ class Commits:
                 home = take_name(entry.id, entry.take, name.removeprefix(entry.id))
                 self._move(name, sha256 if name in own[:1] else None, home, rotation)
             return rotation
-        if change.is_of_row and not new:  # the audio stays where it is
+        if change.is_of_row and not new:  # the audio is not moved
             if current is not None and current.take.take != entry.take:
                 home = take_name(entry.id, current.take.take, CODES_SUFFIX)
                 self._move(codes, None, home, rotation)
@@ -298,10 +284,10 @@ class Commits:
         suffix: str,
         rotation: _Rotation,
     ) -> str:
-        """Make content a take of its own; returns its name.
+        """Make content a separate take. Return the name of its file.
 
         Args:
-            known: the take that it is of, or was made from; None: nothing is known about it.
+            known: the take that has the content, or that it was made from; None: unknown.
         """
         entry = change.entry
         with self._mutex:
@@ -341,10 +327,8 @@ class Commits:
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                for pinned in change.moved:
-                    self.files.put(pinned.name, str(pinned.target))
-                for staged in change.staged:
-                    self.files.put(staged.part, staged.name)
+                for new in (*change.moved, *change.staged):
+                    self.files.put(new.name, str(new.target))
                 for one in rotation.moved:
                     if one.name not in change.new_names:
                         self.files.move(one.name, one.target)
@@ -352,28 +336,23 @@ class Commits:
                 self._has_truncated = True
 
     def _derived(self, entry: JournalEntry) -> Iterator[str]:
-        """Names of subtitles and word times of a row."""
+        """Yield the names of subtitles and word times of a row."""
         for suffix in DERIVED_SUFFIXES:
             name = f"{entry.id}{suffix}"
-            if os.path.lexists(self.out / name) and not self._is_of_other(entry.id, suffix):
+            if not os.path.lexists(self.out / name):
+                continue
+            if suffix in NESTED_SUFFIXES and self._shared is None:
+                takes = chain(self.journal.takes(), self.journal.removed_rows())
+                self._shared = SharedNames(take.id for take in takes)
+            if self._shared is None or self._shared.owner(entry.id, suffix) is None:
                 yield name
-
-    def _is_of_other(self, row_id: str, suffix: str) -> bool:
-        """Whether a file of this name belongs to another row of the folder."""
-        if suffix not in NESTED_SUFFIXES:
-            return False
-        if self._shared is None:
-            journal = self.journal
-            ids = (take.id for takes in (journal.takes(), journal.removed_rows()) for take in takes)
-            self._shared = SharedNames(ids)
-        return self._shared.owner(row_id, suffix) is not None
 
 
 def rendition_name(take: JournalEntry, sha256: str, suffix: str) -> str:
-    """The name of an earlier delivered file of a take that is kept."""
+    """Return the name of an earlier delivered file of a pinned take."""
     return take_name(take.id, take.take, f".{sha256[:8]}{suffix}")
 
 
 def source_name(row_id: str, take: int, suffix: str) -> str:
-    """The name of the file that the delivered file of a take was made from."""
+    """Return the name of the file that the delivered file of a take was made from."""
     return take_name(row_id, take, f"{SOURCE_MARK}{suffix}")

@@ -1,11 +1,10 @@
-"""A line of `timings.jsonl`, and the one place where such lines are decoded.
+"""A line of `timings.jsonl`, and the only decoder of such lines.
 
-Lines may be of any version, and anybody may have rewritten them. Ours are decoded strictly, which
-is fast; what that refuses is read field by field: what is not of its kind, or out of bounds, is
-unknown, and no id and no path leads out of the folder.
+Lines may be of any version, and other programs may have rewritten them. Lines of this version are
+decoded strictly, which is fast. Other lines are read field by field: a field of the wrong type or
+out of bounds is unknown, and no id and no path leads out of the folder.
 
-The comments beside the fields are the page of fields in the guide: `samples/evidence/render.py`
-makes it of them.
+`samples/evidence/render.py` makes the guide's page of fields from the comments on the fields.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from tts_cli.sources.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
 # Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and
-# called removed rows `gone`; 2 had no `remarks`, which are derived from its sentences. Lines of 1
-# have no `schema`, and derived seeds of 63 bits; lines of 0 have no `delivery_hash` either: one
-# hash stands for request and delivery. 0 and 1 were never published.
+# another word for removed rows; 2 had no `remarks`, which are derived from its sentences. Lines of
+# 1 have no `schema`, and derived seeds of 63 bits; lines of 0 have one hash for request and
+# delivery, and no `delivery_hash`. 0 and 1 were never published.
 SCHEMA = 4
 PUBLISHED = 2  # the first of them that was
 MAX_REMARKS = 20
@@ -58,11 +57,11 @@ class Moved(NamedTuple):
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
-    """One line of `timings.jsonl`: what came of one speech of a row. Times are wall milliseconds.
+    """One line of `timings.jsonl`: the result of one take of a row. Times are wall milliseconds.
 
-    Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
-    this row's share by its own steps, not the time the row had to wait for its batch. None is
-    unknown, or what a row that was not spoken does not have.
+    Prefill, decode and vocoder run for many rows together: prefill_ms, decode_ms and vocoder_ms are
+    this row's share by its own steps, not the time that the row waited for its batch. None is
+    unknown, or does not apply to a row that was not synthesized.
     """
 
     # id of the row; `#7` is line 7 if it has no valid id, `#b.csv:7` if there are several manifests
@@ -163,12 +162,12 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it came out well, and its row is still there."""
+        """Whether the take is good, and its row was not removed."""
         return self.status is Status.OK
 
     @property
     def shown(self) -> str:
-        """The name of its row in messages, with the take's number unless it is the row's own."""
+        """Name of its row in messages, with the take's number unless it is the row's own."""
         return f"{self.id}, take {self.take}" if self.role is Role.EXTRA else self.id
 
     @property
@@ -183,11 +182,11 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def said(self) -> str | None:
-        """What the model was given."""
+        """Text that the model got."""
         return self.text if self.spoken_text is None else self.spoken_text
 
     def is_same_speech(self, other: JournalEntry) -> bool:
-        """Whether both are speech of the same words in the same voice."""
+        """Whether both takes have the same words and the same voice."""
         return (self.said, self.voice_name) == (other.said, other.voice_name)
 
     @property
@@ -197,7 +196,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def letters(self) -> int | None:
-        """Letters and digits of what was said."""
+        """Number of letters and digits that the model got."""
         if self.said is None:
             return None
         said = without_pauses(self.said)
@@ -207,17 +206,17 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def voice_name(self) -> str | None:
-        """Its voice as it is shown: one that a run has made without its folder."""
+        """Name of its voice for messages: that of a generated voice without its folder."""
         return voice_label(self.voice)
 
     @property
     def added_s(self) -> float:
-        """Silence put on the ends afterwards, less what was cut off there."""
+        """Silence that was added at both ends, minus the audio that was trimmed there."""
         return self.shift_s + self._put_on("end_s")
 
     @property
     def shift_s(self) -> float:
-        """The part of it that is in front: how much later its audio begins than as spoken."""
+        """The same at the start only: by how much its audio starts later than as synthesized."""
         return self._put_on("start_s")
 
     def _put_on(self, end: str) -> float:
@@ -234,16 +233,16 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: builtins.bytes) -> JournalEntry | None:
-        """A whole line of the file; None for one that makes no sense."""
+        """Decode a whole line of the file; None: it is invalid."""
         try:
             take = _decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return cls.of(parse_line(raw))
-        if not take.request_hash or not take.delivery_hash:
+        is_simple = take.request_hash and take.delivery_hash and _are_sound(take.remarks)
+        is_previous = take.schema == _PREVIOUS and take.is_ok and _PREVIOUS_BYTES in raw
+        if not is_simple or not (is_previous or (take.schema == SCHEMA and _OURS in raw)):
             return cls.of(parse_line(raw))
-        if take.schema != SCHEMA or _OURS not in raw or not _are_sound(take.remarks):
-            if not _is_convertible(take, raw):
-                return cls.of(parse_line(raw))
+        if is_previous:
             force_setattr(take, "schema", SCHEMA)
         if not is_recorded_id(take.id, take.status):
             return None
@@ -255,12 +254,14 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any] | None) -> JournalEntry | None:
-        """The same of what a line says, see `parse_line`: fields that it lacks, or that are not of
-        their kind, have their defaults; of those that tell which speech it is there is no guessing.
+        """Read the values of a line, see `parse_line`; None: it is invalid. Missing fields and
+        fields of another type get their defaults, except for those that identify the take.
         """
         if values is None:
             return None
-        if values.get("status") == _GONE:  # other takes of a removed row are only not current now
+        if (
+            values.get("status") == _REMOVED_BEFORE
+        ):  # other takes of a removed row are only not current now
             status = Status.OK if values.get("error") is None else Status.FAILED
             status = status if values.get("role") == Role.EXTRA.value else Status.REMOVED
             values = {**values, "status": status.value}
@@ -268,14 +269,14 @@ class JournalEntry(msgspec.Struct, frozen=True):
             known = asdict(msgspec.convert(values, cls))
         except msgspec.ValidationError:
             known = {n: v for n, kind in _KINDS if (v := _of_kind(values.get(n), kind)) is not None}
-        told = {name for name in _SURE if name in values}
-        if not told <= known.keys() or not told >= {"id", "status", "request_hash"}:
+        given = {name for name in _IDENTIFYING if name in values}
+        if not given <= known.keys() or not given >= {"id", "status", "request_hash"}:
             return None
         if not is_recorded_id(known["id"], known["status"]):
             return None
-        if "schema" not in told:
-            known["schema"] = int("delivery_hash" in told)
-        elif known["schema"] and "delivery_hash" not in told:
+        if "schema" not in given:
+            known["schema"] = int("delivery_hash" in given)
+        elif known["schema"] and "delivery_hash" not in given:
             return None
         elif PUBLISHED <= known["schema"] < SCHEMA:
             known["schema"] = SCHEMA
@@ -283,11 +284,11 @@ class JournalEntry(msgspec.Struct, frozen=True):
         known["parts"] = sound_parts(values.get("parts"))
         known["remarks"] = _remarks(values)
         if values.get("unfinished") is not None or known.get("error") in _UNFINISHED:
-            known["attempts"] = max(1, known.get("attempts", 0))  # its run died: try again
+            known["attempts"] = max(1, known.get("attempts", 0))  # its run died, so it is retried
         return cls(**known)
 
     def as_values(self) -> dict[str, Any]:
-        """Its fields as they stand in a line; times to a microsecond."""
+        """Return its fields as in a line, with rounded numbers."""
         values = {name: getattr(self, name) for name in FIELDS}
         for name, digits in _DIGITS.items():
             if value := values[name]:
@@ -295,12 +296,12 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return values
 
     def to_line(self) -> str:
-        """The take as one line of JSON."""
+        """Return the entry as one line of JSON."""
         return _ENCODER.encode(self.as_values()) + "\n"
 
 
 class EntryFacts(msgspec.Struct, frozen=True):
-    """The fields of a line that the index keeps; a third of the time of a whole `JournalEntry`."""
+    """The fields of a line for the index; decoding takes a third of the time of all fields."""
 
     id: str
     status: Status
@@ -317,7 +318,7 @@ class EntryFacts(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: builtins.bytes) -> EntryFacts | JournalEntry | None:
-        """A whole line of the file; None for one that makes no sense."""
+        """Decode a whole line of the file; None: it is invalid."""
         try:
             facts = _decode_facts(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -329,7 +330,7 @@ class EntryFacts(msgspec.Struct, frozen=True):
 
 
 def user_entry(base: JournalEntry, number: int, found: tuple[int, str], path: str) -> JournalEntry:
-    """The entry of a file that a user made, as an alternative take.
+    """Return the entry of a file that a user made, as an alternative take.
 
     Args:
         base: the take that it was made from.
@@ -356,16 +357,14 @@ def user_entry(base: JournalEntry, number: int, found: tuple[int, str], path: st
 
 @dataclass(frozen=True)
 class CopiedLine:
-    """A line once more, with some values changed and all others as they were, be they of ours or
-    not; of any schema.
-    """
+    """A line of any schema that is copied with some values changed; other values are preserved."""
 
-    take: JournalEntry  # what it says
-    values: Mapping[str, Any]  # as they stand there
+    take: JournalEntry
+    values: Mapping[str, Any]  # all values of the line
 
     @classmethod
     def decode(cls, raw: bytes) -> CopiedLine | None:
-        """A whole line of the file; None for one that makes no sense."""
+        """Decode a whole line of the file; None: it is invalid."""
         take, values = JournalEntry.decode(raw), parse_line(raw)
         return None if take is None or values is None else cls(take, values)
 
@@ -388,7 +387,7 @@ _UNFINISHED = {
     "its line was torn by a crash",
     "the run died before this row was recorded",
 }
-# What remarks of schema 2 are about, by what is in their texts, in this order.
+# Kinds of the remarks of schema 2: the first pattern that matches their text.
 _OLD_KINDS = (
     (re.compile(r"level "), Kind.LEVEL),
     (re.compile(r"noise floor "), Kind.NOISE_FLOOR),
@@ -399,16 +398,16 @@ _OLD_KINDS = (
 )
 _decode = msgspec.json.Decoder(JournalEntry).decode
 _decode_facts = msgspec.json.Decoder(EntryFacts).decode
-# Which speech a line is of: where one of these is odd, so is the line.
-_SURE = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
+# Fields that identify the take: if one of them is invalid, so is the line.
+_IDENTIFYING = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
 _KINDS = tuple((entry.name, entry.type) for entry in fields(JournalEntry))
-# As they stand in a line.
+# Names of the fields in a line.
 FIELDS = tuple(
     name
     for entry in fields(JournalEntry)
     for name in (("suspect", "remarks") if entry.name == "remarks" else (entry.name,))
 )
-# What fields with a fraction are rounded to.
+# Decimals of numbers with a fraction.
 _DIGITS = {
     name: 3 if name.endswith(("_ms", "_dbfs")) else 6
     for name, kind in _KINDS
@@ -416,34 +415,11 @@ _DIGITS = {
 }
 _ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
 _OURS = b'"schema": %d, ' % SCHEMA
-_GONE = "gone"  # what schema 3 called removed
+_REMOVED_BEFORE = "gone"  # `status` of removed rows in schema 3
 _PREVIOUS = 3
 _PREVIOUS_BYTES = b'"schema": %d, ' % _PREVIOUS
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 _PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
-
-
-class _Sentences(msgspec.Struct):
-    """What a line of schema 2 tells in words that has a field now, besides errors."""
-
-    suspect: list[str] = []
-
-
-_sentences = msgspec.json.Decoder(_Sentences).decode
-
-
-def _is_convertible(take: JournalEntry, raw: bytes) -> bool:
-    """Whether a line of an earlier schema says the same in this one."""
-    if take.status is not Status.OK or not _are_sound(take.remarks):
-        return False
-    if take.schema == _PREVIOUS:
-        return _PREVIOUS_BYTES in raw
-    if take.schema != PUBLISHED or take.remarks:
-        return False
-    try:
-        return not _sentences(raw).suspect
-    except msgspec.ValidationError:
-        return False
 
 
 def _are_sound(remarks: list[Remark]) -> bool:
@@ -454,7 +430,7 @@ def _are_sound(remarks: list[Remark]) -> bool:
 
 
 def _of_kind(value: Any, kind: Any) -> Any:
-    """A value of JSON, if it is what a field holds; else None."""
+    """Return a JSON value if it is valid for a field; else None."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -462,7 +438,7 @@ def _of_kind(value: Any, kind: Any) -> Any:
 
 
 def inner_path(value: Any) -> str | None:
-    """A path below the folder with `/` between its parts; None for any other."""
+    """Return a relative path with `/` between its parts; None: it is not inside of the folder."""
     if not isinstance(value, str) or not value or "\0" in value or "\\" in value:
         return None
     path = PurePosixPath(value)
@@ -472,12 +448,12 @@ def inner_path(value: Any) -> str | None:
 
 
 def iso_time(moment: datetime) -> str:
-    """A moment of UTC as all our files have it: 2026-11-22T13:05:00.250Z."""
+    """Format a time of UTC for our files: 2026-11-22T13:05:00.250Z."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 class _Span(msgspec.Struct):
-    """What a part tells for sure."""
+    """The fields that every part has."""
 
     text_start: Whole
     text_end: Whole
@@ -489,7 +465,7 @@ _Spans = Annotated[list[_Span], Meta(max_length=MAX_PARTS)]
 
 
 def sound_parts(value: Any) -> list[dict[str, Any]]:
-    """The parts that a line tells; none where one of them makes no sense."""
+    """Return the parts of a line; none if one of them is invalid."""
     try:
         msgspec.convert(value, _Spans)
     except msgspec.ValidationError:
@@ -498,22 +474,20 @@ def sound_parts(value: Any) -> list[dict[str, Any]]:
 
 
 def _remarks(values: Mapping[str, Any]) -> list[Remark]:
-    """The remarks of a line; of one of before the field by their texts."""
-    told = values.get("remarks", values.get("suspect"))
-    entries = told[:MAX_REMARKS] if isinstance(told, list) else []
+    """Return the remarks of a line; earlier versions had only their texts."""
+    given = values.get("remarks", values.get("suspect"))
+    entries = given[:MAX_REMARKS] if isinstance(given, list) else []
     if "remarks" in values:
         return [remark for remark in map(_remark, entries) if remark is not None]
-    return [Remark(_old_kind(text), text) for text in entries if isinstance(text, str)]
+    texts = [text for text in entries if isinstance(text, str)]
+    kinds = (next((kind for one, kind in _OLD_KINDS if one.match(t)), Kind.OTHER) for t in texts)
+    return [Remark(kind, text) for kind, text in zip(kinds, texts, strict=True)]
 
 
 def _remark(entry: Any) -> Remark | None:
-    """One that may be of a later version, which knows further kinds."""
+    """Read a remark, which may be of a later version with further kinds; None: it is invalid."""
     if not isinstance(entry, list) or len(entry) < 2 or not isinstance(entry[1], str):
         return None
     kind = Kind.named(entry[0]) if isinstance(entry[0], str) else Kind.OTHER
     weight = entry[2] if len(entry) > 2 and isinstance(entry[2], (int, float)) else 2.0
     return Remark(kind, entry[1], float(min(max(weight, 1), 10)))
-
-
-def _old_kind(text: str) -> Kind:
-    return next((kind for words, kind in _OLD_KINDS if words.match(text)), Kind.OTHER)

@@ -1,8 +1,8 @@
 """Names and contents of the files in an output folder.
 
 A row's current take has the row's names: `<id>.wav` and `<id>.codes.safetensors`. All others are in
-`takes/<id>/`: `<n>.wav` is take n as it was delivered, `<n>.source.wav` the file that the delivered
-one was made from. `truncated/` has the audio of rows that failed because it was cut off.
+`takes/<id>/`: `<n>.wav` is the delivered file of take n, `<n>.source.wav` the file that it was made
+from. `truncated/` has the audio of rows that failed because it was cut off.
 
 Files are encoded in memory first, so that a full disk is an error of one write (`atomic.py`).
 """
@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -43,10 +43,10 @@ CHECKS_NAME = "checks.jsonl"
 CODES_SUFFIX = ".codes.safetensors"
 AUDIO_SUFFIXES = tuple(f".{format}" for format in SUBTYPES)
 SOURCE_MARK = ".source"  # in the name of the file that a take's delivered file was made from
-# When each word of a row is said, see `checks.word_times`.
+# Files of the times of a row's words, see `checks.word_times`.
 WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
 WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
-# All that can stand behind an id in the name of a row's file; of two that fit the first does.
+# All suffixes of a row's files; if two of them match a name, the first one applies.
 ROW_SUFFIXES = (
     *(CODES_SUFFIX, *WORD_SUFFIXES),
     *(*AUDIO_SUFFIXES, *(f".{name}" for name in SUBTITLES)),
@@ -54,8 +54,8 @@ ROW_SUFFIXES = (
 DERIVED_SUFFIXES = tuple(
     suffix for suffix in ROW_SUFFIXES if suffix not in (*AUDIO_SUFFIXES, CODES_SUFFIX)
 )
-# Suffixes that end with another one -> what is in front of it: `a.words.vtt` could be a file of row
-# `a`, and of row `a.words`.
+# Suffixes that end with another suffix, and what precedes it: `a.words.vtt` could be a file of row
+# `a` or of row `a.words`.
 NESTED_SUFFIXES = {
     long: long.removesuffix(short)
     for long in ROW_SUFFIXES
@@ -70,14 +70,14 @@ def take_name(row_id: str, take: int, suffix: str) -> str:
 
 
 def audio_suffix(path: object) -> str:
-    """The suffix of an audio file by its path in a journal; `.wav` where that makes no sense."""
+    """Return the suffix of an audio file by its path in a journal; `.wav` if it is not ours."""
     suffix = Path(str(path)).suffix
     return suffix if suffix in AUDIO_SUFFIXES else AUDIO_SUFFIXES[0]
 
 
 def owner_of(name: str) -> tuple[str, int | None] | None:
-    """The row whose file has a name, relative to the folder, and the take where the name has one;
-    None: it is not the file of a row.
+    """Return the row that a file name, relative to the folder, belongs to, and the number of the
+    take if the name has one; None: it is not the file of a row.
     """
     suffix = next((suffix for suffix in ROW_SUFFIXES if name.endswith(suffix)), None)
     if suffix is None:
@@ -180,7 +180,7 @@ def _size(path: str) -> int:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """What tells a folder from another one of its name; None if it is not there."""
+    """Return the identity of a folder; None: it does not exist."""
     try:
         found = os.stat(folder)
     except OSError:
@@ -223,12 +223,12 @@ class AudioWriter(Encoder):
         return f"{TRUNCATED}/{name}" if is_truncated else name
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
-        """Whether every file of a finished row is there, and its audio still is what was written.
+        """Return whether all files of a finished row exist, and its audio is unchanged.
 
-        A WAV of another size that agrees with its own header was edited by a user, and stays.
+        A WAV of another size that agrees with its own header was edited by a user, and counts.
 
         Args:
-            size: bytes it was recorded with; None: unknown.
+            size: recorded bytes; None: unknown.
             digest: the first digits of its SHA-256; None: the file is not read.
         """
         name = f"{self._prefix}{row_id}"
@@ -260,9 +260,9 @@ class AudioWriter(Encoder):
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, kept only if the run saves codes.
+            codes: (F, K) integers, used only if the run saves codes.
             is_truncated, take: see `name_of`.
-            tags: what the file says about itself.
+            tags: metadata of the file.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -277,24 +277,29 @@ class AudioWriter(Encoder):
         self, row_id: str, made: Encoded, is_truncated: bool = False, take: int | None = None
     ) -> Encoded:
         """Stage files that are in memory, unless that is done already. Raises as `make`."""
-        if not isinstance(made.audio, bytes):
+        audio, codes = made.audio, made.codes
+        if not isinstance(audio, bytes):
             return made
         self._require_folder()
         name = self.name_of(row_id, self.suffix, is_truncated, take)
-        with self._reporting(name):
-            if isinstance(made.codes, bytes):
+        try:
+            if isinstance(codes, bytes):
                 codes_name = self.name_of(row_id, CODES_SUFFIX, is_truncated, take)
-                codes = self._stage(codes_name, made.codes, str(made.codes_sha256))
-                made = replace(made, codes=codes)
-            try:
-                assert isinstance(made.audio, bytes)
-                return replace(made, audio=self._stage(name, made.audio, made.sha256))
-            except BaseException:
-                self.drop(made)
+                part = self._stage(codes_name, codes, str(made.codes_sha256))
+                made = replace(made, codes=part)
+            return replace(made, audio=self._stage(name, audio, made.sha256))
+        except BaseException as error:
+            self.drop(made)
+            if not isinstance(error, OSError):
                 raise
+            self._require_folder()
+            path = self._prefix + name
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
 
     def drop(self, made: Encoded) -> None:
-        """Remove staged files that are not wanted any more."""
+        """Remove staged files that will not be committed."""
         for part in (made.audio, made.codes):
             if isinstance(part, str):
                 remove_part(self._prefix + part)
@@ -303,18 +308,6 @@ class AudioWriter(Encoder):
         path = self._prefix + name
         self.inside.make_room(path)
         return stage(path, data, token_of(sha256)).removeprefix(self._prefix)
-
-    @contextlib.contextmanager
-    def _reporting(self, name: str) -> Iterator[None]:
-        """Turn what is wrong with a file or the folder into an error of ours."""
-        path = self._prefix + name
-        try:
-            yield
-        except OSError as error:
-            self._require_folder()
-            if is_disk_error(error):
-                raise disk_full(error, path) from error
-            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
 
     def _require_folder(self) -> None:
         """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
@@ -326,7 +319,7 @@ class AudioWriter(Encoder):
 
 
 class PathGuard:
-    """Makes folders for files of one output folder, and refuses every way out of it.
+    """Creates folders for files of one output folder, and refuses paths that lead out of it.
 
     Args:
         out: existing folder.
@@ -342,13 +335,13 @@ class PathGuard:
         """Create a file's folder.
 
         Args:
-            is_synced: new folders are synced at once; else the folders above are in `unsynced`.
+            is_synced: sync new folders; else their parents are added to `unsynced`.
         Raises:
-            RowError, OSError: the file cannot be there.
+            RowError, OSError: the file cannot be created.
         """
         folder = os.path.dirname(path)
         if folder not in self._folders:
-            # Step by step: nothing may be created behind a link before the link is seen.
+            # Step by step, so that nothing is created below a link that leads out.
             step = self.out
             for part in Path(folder).relative_to(self.out).parts:
                 parent, step = step, step / part
@@ -382,7 +375,7 @@ class Mover:
         self._synced: set[str] = set()  # folders that were touched
 
     def make_room(self, name: str) -> None:
-        """Create the folder of a file. Raises RowError, OSError: the file cannot be there."""
+        """Create the folder of a file. Raises RowError, OSError: the file cannot be created."""
         self._inside.make_room(self.out / name, is_synced=False)
 
     def put(self, part: str, name: str) -> None:
@@ -409,8 +402,8 @@ class Mover:
         self._touched.add(str(path.parent))
 
     def move(self, name: str, target: str | None) -> bool:
-        """Give a file another name, or remove it. Returns whether that was done: not where the file
-        is missing, or another one has the name. Raises RowError, OSError.
+        """Give a file another name, or remove it. Returns False if the file is missing, or another
+        file has the name. Raises RowError, OSError.
         """
         source = self.out / name
         if target is None:
@@ -426,7 +419,7 @@ class Mover:
         return True
 
     def remove(self, path: Path) -> bool:
-        """Remove a file. Returns whether it was there. Raises OSError."""
+        """Remove a file. Returns whether it existed. Raises OSError."""
         try:
             path.unlink()
         except (FileNotFoundError, NotADirectoryError):
@@ -472,8 +465,8 @@ class Mover:
 
 
 class PlainFiles:
-    """Looks for plain files inside of a folder that may come from anybody. Links are not followed;
-    which subfolders are inside is remembered.
+    """Finds plain files inside of an untrusted folder. Links are not followed; the answers for
+    subfolders are cached.
     """
 
     def __init__(self, out: Path) -> None:

@@ -4,7 +4,7 @@ It is derived from `timings.jsonl` and never written to disk. A record has the o
 last line, its state and the hashes that a rerun compares, 50 to 90 bytes per take.
 
 A row's current take is the last one that became the row's file: of the takes with an `own` line
-(their role was own or held), the one whose `own` line is last. Where that one failed, the row is
+(their role was own or held), the one whose `own` line is last. If that take failed, the row is
 failed, and its file is still that of the last `own` take that was ok once.
 """
 
@@ -38,7 +38,7 @@ CREATE TABLE takes (
 ) WITHOUT ROWID
 """
 # `own` and `good` are 1 + the offset of the last line with an own role, and of the last ok one; 0
-# stands for the last line, because SQLite stores a 0 without any bytes, and null for "never".
+# means the last line, because SQLite stores a 0 without any bytes, and null means "never".
 _PUT = """
 INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (row, take) DO UPDATE SET
@@ -167,7 +167,7 @@ class RowTakes:
         return next((one for one in self.takes if one.take == take), None)
 
     def next_take(self, used: int = 0, spare: int = 0) -> int:
-        """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
+        """Return a number for a new take: above those of all takes, unless it exceeds `MAX_TAKE`.
 
         Args:
             used: another number in use, maybe without a line.
@@ -179,8 +179,8 @@ class RowTakes:
         return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
 
     def take_to_write(self) -> int:
-        """Return the number of the take that the row's next result becomes, unless it is the same
-        again: one that was ok keeps its number for ever, that of one that only failed is free.
+        """Return the number for the row's next result, unless it is the same take again. The number
+        of a take that was ok once is never used again; that of a take that only failed is free.
         """
         if self.current is None or self.is_removed:
             return 1 if self.number(1) is None else self.next_take()
@@ -214,7 +214,7 @@ class Index:
         self._mutex = threading.Lock()  # of the connection
         self._has_digests = has_digests
         self._is_empty = True
-        self._last: tuple[str, RowTakes] = "", _NONE  # a row is asked for several times
+        self._last: tuple[str, RowTakes] = "", _NONE  # most rows are looked up several times
 
     def put(self, lines: Iterable[tuple[JournalEntry | EntryFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
@@ -265,14 +265,14 @@ class Index:
 
         Args:
             is_meant: gets the row; its current take is there.
-            is_chosen: only of rows whose only take is not a first one that is not pinned.
+            is_chosen: skip rows whose only take is the first one and not pinned.
         """
         rows = self._rows(_CHOSEN if is_chosen else "")
         return _sorted(row.current.offset for row in rows if row.current and is_meant(row))
 
     def absent_offsets(self, has_key: Callable[[int], bool]) -> array[int]:
-        """Offsets of the last lines of current takes of rows that were not removed and whose key
-        something else does not have, in the order of the journal.
+        """Offsets of the last lines of current takes of rows that were not removed and for whose
+        key `has_key` is false, in the order of the journal.
 
         Args:
             has_key: gets the `id_hash` of a row's id.

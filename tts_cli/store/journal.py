@@ -1,9 +1,8 @@
 """`timings.jsonl`: one JSON object per take that was synthesized, pinned, removed or restored.
 
-The file only grows, and is the truth about a folder. Appending an entry is what commits a row: its
-files are staged and synced before, and get their names after it. The last line of an id and take
-counts. A torn last line was never committed and is cut off; other lines that make no sense are
-counted and ignored.
+The file only grows, and is the truth about a folder. Appending an entry commits a row: its files
+are staged and synced before, and get their names after it. The last line of an id and take counts.
+A torn last line was never committed and is cut off; other invalid lines are counted and ignored.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Journal:
         has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
         is_known: it was read before, so that nothing is logged about its lines.
     Raises:
-        SetupError: the file is there but cannot be read or written, or is not a regular file.
+        SetupError: the file exists but cannot be read or written, or is not a regular file.
     """
 
     def __init__(
@@ -81,16 +80,16 @@ class Journal:
         is_known: bool = False,
     ) -> None:
         self.path = Path(JOURNAL_NAME) if out is None else out / JOURNAL_NAME
-        self.num_garbage = 0  # lines that made no sense
+        self.num_garbage = 0  # invalid lines
         self.has_old_lines = False  # lines of an earlier schema
         self.size = 0  # bytes of whole lines
         self._is_torn = False  # the last line has no end
-        self.torn = b""  # a last line that was torn, and is cut off
+        self.torn = b""  # a torn last line, which is cut off
         self._index = Index(has_sums)
         self._mutex = threading.Lock()  # of the file
         self._pending: deque[_Append] = deque()
-        self._handle = -1  # it is closed, or read-only
-        self._failure: OSError | None = None  # of an fsync: what was written may be lost
+        self._handle = -1  # -1: closed, or read-only
+        self._failure: OSError | None = None  # of an fsync: written lines may be lost
         if out is None:
             return
         with writing(self.path, SetupError, str(self.path), "check the file's permissions"):
@@ -110,29 +109,29 @@ class Journal:
         self.close()
 
     def row(self, row_id: str) -> RowTakes:
-        """What the index has of a row; one without takes if no line has it."""
+        """Return the takes of a row; without takes if no line has the row."""
         return self._index.row(row_id)
 
     def file(self, row_id: str) -> RowTakes | None:
-        """The same; None if no take ever was the row's file, or the row was removed."""
+        """Return the takes of a row; None: no take ever was its file, or it was removed."""
         found = self._index.row(row_id)
         return None if found.current is None or found.is_removed else found
 
     def line(self, row_id: str, take: int) -> CopiedLine | None:
-        """The last line of a take, to be copied; None if there is none. Raises OSError."""
+        """Return the last line of a take, for a copy; None: it has none. Raises OSError."""
         found = self._index.row(row_id).number(take)
         return None if found is None else next(self._lines_at([found.offset]), None)
 
     def take(self, row_id: str, number: int) -> JournalEntry | None:
-        """The last entry of a take, with the path that its file has now; None if there is none.
+        """Return the last entry of a take with the present path of its file; None: it has none.
         Raises OSError.
         """
         line = self.line(row_id, number)
         return None if line is None else self._located(line.take)
 
     def last_ok_line(self, row_id: str, take: int) -> CopiedLine | None:
-        """The last line that says that a take is ok, although a later one may have failed; None:
-        it never was. Raises OSError.
+        """Return the last ok line of a take, although a later one may have failed; None: the take
+        never was ok. Raises OSError.
         """
         found = self._index.row(row_id).number(take)
         if found is None or found.good is None:
@@ -140,13 +139,14 @@ class Journal:
         return next(self._lines_at([found.good]), None)
 
     def ok_take(self, row_id: str) -> JournalEntry | None:
-        """The entry of a row's file; None if there is none, or the row failed. Raises OSError."""
+        """Return the entry of a row's file; None: it has no file, or failed. Raises OSError."""
         found = self.file(row_id)
         return None if found is None or found.has_failed else self.take(row_id, found.take)
 
     def takes(self, has_extras: bool = False) -> Iterator[JournalEntry]:
-        """The last entry of each row's current take, in the order of the file, with the path that
-        the file has now. Lines that another process adds meanwhile are not seen. Raises OSError.
+        """Yield the last entry of each row's current take in the order of the file, with the
+        present path of its file. Lines that another process adds meanwhile are not read. Raises
+        OSError.
 
         Args:
             has_extras: of every take.
@@ -158,7 +158,7 @@ class Journal:
         return self._takes_at(offsets)
 
     def chosen(self) -> Iterator[JournalEntry]:
-        """The current takes of rows that have several takes, a pinned one or one that is not the
+        """Yield the current takes of rows that have several takes, or one that is pinned or not the
         first, in the order in which they became current. Raises OSError.
         """
 
@@ -169,7 +169,7 @@ class Journal:
         return self._takes_at(self._index.current_offsets(is_chosen, is_chosen=True))
 
     def absent(self, has_key: Callable[[int], bool]) -> Iterator[JournalEntry]:
-        """The current takes of rows that a manifest may lack. Raises OSError.
+        """Yield the current takes of rows that a manifest may lack. Raises OSError.
 
         Args:
             has_key: whether a row of the manifest has such an `id_hash` of its folded id.
@@ -177,20 +177,20 @@ class Journal:
         return self._takes_at(self._index.absent_offsets(has_key))
 
     def removed_rows(self) -> Iterator[JournalEntry]:
-        """The takes that were current when their rows were removed. Raises OSError."""
+        """Yield the takes that were current when their rows were removed. Raises OSError."""
         return self._takes_at(self._index.current_offsets(lambda row: row.is_removed))
 
     def totals(self) -> RowTotals:
-        """Sums over the current takes of all rows."""
+        """Return sums over the current takes of all rows."""
         return self._index.totals()
 
     def append(self, *entries: JournalEntry | CopiedLine, folders: Collection[str] = ()) -> None:
         """Commit entries whose files are staged and synced, with one fsync for all of them.
 
-        Threads that come while another one waits for the disk are committed together by the next.
+        Entries that several threads append while one waits for the disk are committed together.
 
         Args:
-            folders: that have staged files; their names are made durable first.
+            folders: folders with staged files, which are synced first.
         Raises:
             DiskFull: nothing was committed.
         """
@@ -213,7 +213,7 @@ class Journal:
             raise disk_full(asked.error, self.path) from asked.error
 
     def _flush(self) -> None:
-        """Write what threads have left so far; the caller holds the mutex."""
+        """Write the pending entries of all threads; the caller holds the mutex."""
         group = list(self._pending)  # removed only when their result is known
         error = self._failure
         try:
@@ -243,13 +243,13 @@ class Journal:
         self._index.put(found)
 
     def close(self) -> None:
-        """Close the file; harmless if done already."""
+        """Close the file; further calls have no effect."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def entries_since(self, offset: int) -> Iterator[JournalEntry]:
-        """The entries of all lines that begin at an offset or later. Raises OSError."""
+        """Yield the entries of all lines from an offset on. Raises OSError."""
         with open_plain(self.path) as file:
             file.seek(offset)
             for raw in iter_lines(file):
@@ -257,8 +257,8 @@ class Journal:
                     yield take
 
     def _located(self, take: JournalEntry) -> JournalEntry:
-        """An entry with the path that its file has now: a take that is not current any more was
-        moved among the others, without a line of its own.
+        """Return an entry with the present path of its file: a take that is not current any more
+        was moved to `takes/` without a further line.
         """
         if take.path is None or take.path.startswith("truncated/"):
             return take
@@ -267,7 +267,7 @@ class Journal:
         suffix = Path(take.path).suffix
         path = home = take_name(take.id, take.take, suffix)
         if is_own and (take.path != home or not (self.path.parent / home).is_file()):
-            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
+            path = f"{take.id}{suffix}"  # else an earlier version has left it in `takes/`
         return take if path == take.path else replace(take, path=path)
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
@@ -288,7 +288,7 @@ class Journal:
                 yield file.readline(MAX_LINE_BYTES)
 
     def _load(self) -> Iterator[tuple[JournalEntry | EntryFacts, int]]:
-        """The entries of whole lines, and where these begin."""
+        """Yield the entries of whole lines and their offsets."""
         file = open_own(self.path)
         if file is None:
             return
@@ -296,7 +296,7 @@ class Journal:
             for raw in iter_lines(file):
                 self._is_torn = not raw.endswith(b"\n")
                 take = EntryFacts.decode(raw)
-                if take is not None:  # also a last line that lacks nothing but its end
+                if take is not None:  # also a last line that lacks only its line end
                     self.has_old_lines = self.has_old_lines or _is_old(raw)
                     yield take, self.size
                 elif self._is_torn:
@@ -316,7 +316,7 @@ class Journal:
             self.size += os.write(self._handle, b"\n")
 
     def _cut(self, size: int) -> None:
-        """Undo a write that failed; what cannot be undone is a torn line of the next run."""
+        """Undo a write that failed; if that fails, the next run finds a torn line."""
         try:
             os.ftruncate(self._handle, size)
         except OSError as problem:

@@ -63,10 +63,6 @@ class FolderLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Release the lock; harmless if it is not locked."""
         if self._handle is not None:
             with contextlib.suppress(OSError):  # the folder may have been deleted
                 self.path.unlink()
@@ -151,7 +147,7 @@ class FolderLock:
 
 
 def is_read_only(folder: Path) -> bool:
-    """Return whether no file can be created in a folder, so that there is nothing to lock."""
+    """Return whether no file can be created in a folder, so that it needs no lock."""
     return not os.access(folder, os.W_OK | os.X_OK)
 
 

@@ -1,10 +1,10 @@
 """Merge output folders: choose the folder that each row comes from, and commit its takes.
 
 A row comes whole, with all its takes and files, from one folder. A row that is ok wins over one
-that failed or whose file is gone. The same speech in two folders is one row; other speech is a
-conflict, unless the user prefers a folder. What the target has ok is never replaced.
+that failed or whose file is missing. The same speech in two folders is one row; other speech is a
+conflict, unless the user prefers a folder. Rows of the target that are ok are never replaced.
 
-Folders may be a stranger's: links in them are not followed, and names of files follow from ids.
+Folders are untrusted: links in them are not followed, and names of files follow from ids.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_dis
 from tts_cli.events import Count
 from tts_cli.named import counted, shown_value
 from tts_cli.setting import About
-from tts_cli.sources.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
+from tts_cli.sources.ids import TRUNCATED, VOICES, fold_id, id_problem
 from tts_cli.sqlite import memory_database
-from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
+from tts_cli.store.commit import Commits, RowChange, source_name
 from tts_cli.store.derived import DERIVED_NAME
-from tts_cli.store.entry import CopiedLine, JournalEntry
+from tts_cli.store.entry import CopiedLine, JournalEntry, Moved
 from tts_cli.store.files import (
     CHECKS_NAME,
     CODES_SUFFIX,
@@ -56,9 +56,9 @@ from tts_cli.store.files import (
     file_sha256,
     is_same,
     owner_of,
-    size_and_sha256,
     take_name,
 )
+from tts_cli.store.index import key_of
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
@@ -69,7 +69,7 @@ MERGED_FROM = "merged_from"
 _REMEDY = "remove what is in the way, and run the command again"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 _BATCH = 256  # rows with one fsync of the journal
-# Files that are merged otherwise, or made anew.
+# Files that are merged in another way, or made anew.
 _OWN_NAMES = frozenset(
     (JOURNAL_NAME, RUNS_NAME, REPORT_NAME, "takes.json", "anchor.json", CHECKS_NAME, "report.html")
 ) | {LOCK_NAME, MARK_NAME, DERIVED_NAME, OLD_JOURNAL}
@@ -103,7 +103,7 @@ def write_lines(origins: Origins, name: str) -> None:
         for index, folder in enumerate(folders):
             for raw in iter_file_lines(folder / name):
                 row_id = (parse_line(raw) or {}).get("id")
-                is_other = row_id and origins.folder_of(id_hash(str(row_id))) != index
+                is_other = row_id and origins.folder_of(str(row_id)) != index
                 digest = hashlib.blake2b(raw, digest_size=8).digest()
                 if raw.endswith(b"\n") and not is_other and digest not in seen:
                     seen.add(digest)
@@ -113,11 +113,11 @@ def write_lines(origins: Origins, name: str) -> None:
 def merged_report(
     folders: list[Path], reports: list[dict[str, Any]], totals: list[FolderTotals | None]
 ) -> dict[str, Any]:
-    """The last run of all folders, and where the target's rows are from.
+    """Return the last run of all folders, and the folders that the target's rows come from.
 
     Args:
         reports: of all folders, the target's first.
-        totals: of the folders behind the target; None: of the target.
+        totals: of all folders; that of the target is not used.
     """
     spoken = [report for report in reports if report.get("run_id") or report.get("settings")]
     last = max(spoken, key=lambda report: str(report.get("ended")), default={})
@@ -134,8 +134,8 @@ def merged_report(
 
 
 def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[str]:
-    """What the last runs of two folders had otherwise, in words: each folder against the first one
-    that tells it.
+    """Yield the differences between the last runs of folders, in words: each setting is compared
+    with that of the first folder that has it.
     """
     known: dict[str, tuple[Path, Any]] = {}
     for folder, report in zip(folders, reports, strict=True):
@@ -148,61 +148,54 @@ def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[
 
 
 MAX_NAMED = 20  # conflicts that a message lists
-# How good a row is.
+# The quality of a row.
 FAILED = 0
-STALE = 1  # its entry is ok, but its file is gone or damaged, or what was to replace it failed
+STALE = 1  # its entry is ok, but its file is missing or damaged, or its successor failed
 OK = 2
-DISPUTED = 3  # it is ok, and in another folder too, with other speech
+DISPUTED = 3  # it is ok, and another folder has it with other speech
 _CREATE = """
 CREATE TABLE claims (
-    row INTEGER PRIMARY KEY, content INTEGER, folder INTEGER, takes INTEGER, quality INTEGER
+    name INTEGER PRIMARY KEY, row INTEGER, content INTEGER, folder INTEGER, takes INTEGER,
+    quality INTEGER
 )
-"""
+"""  # `name` is the key of the id as a file system without letter case has it
 
 
 class Claim(NamedTuple):
     """A folder's claim to have a row."""
 
+    row: int  # see `key_of`
     content: int  # hash of its request and its file, with a sign
-    folder: int  # index of the folder it is taken from
+    folder: int  # index of the folder that the row is taken from
     takes: int
     quality: int
 
 
-class Conflict(NamedTuple):
-    """One id, two different rows."""
-
-    row_id: str
-    first: int  # indices of folders
-    second: int
-
-
 @dataclass
 class Origins:
-    """Which folder each row is taken from.
+    """The folder that each row is taken from.
 
     Args:
-        folders: the target first, then those that are preferred, then the others.
-        num_preferred: of the folders behind the target.
-        is_target_preferred: what the target has wins, and nothing is said.
+        folders: the target first, then the preferred ones, then the others.
+        num_preferred: preferred folders, not counting the target.
+        is_target_preferred: rows of the target win without a conflict.
     """
 
     folders: Sequence[Path]
     num_preferred: int = 0
     is_target_preferred: bool = False
-    conflicts: list[Conflict] = field(default_factory=list)  # the first ones
-    num_conflicts: int = 0
     num_same: int = 0  # rows that a further folder has too, with the same speech
-    num_invalid: int = 0  # lines whose ids name no file, left out
-    num_missing: int = 0  # rows that are ok by their lines, and whose files are gone or damaged
+    num_invalid: int = 0  # lines whose ids cannot be names of files, left out
+    num_missing: int = 0  # rows that are ok by their lines, but whose files are missing or damaged
     taken: Counter[int] = field(default_factory=Counter)  # folder -> rows
 
     def __post_init__(self) -> None:
         self._claims = memory_database(_CREATE)
-        self._names = IdTable()  # ids as a file system without letter case has them
+        self._conflicts = Count(most=MAX_NAMED)  # rows with different speech, and their folders
+        self._is_target_disputed = False
 
     def add(self, folder: int, journal: Journal) -> None:
-        """Learn the rows of a folder. Raises OSError."""
+        """Add the rows of a folder. Raises OSError."""
         files = PlainFiles(self.folders[folder])
         for take in journal.takes():
             signals.check()
@@ -210,30 +203,28 @@ class Origins:
                 if take.is_ok:
                     self.num_invalid += 1
                     continue
-                state = Claim(0, folder, 0, FAILED)
+                claim = Claim(key_of(take.id), 0, folder, 0, FAILED)
             else:
-                state = self._state(folder, journal, take, files)
-            self._settle(take.id, state)
+                claim = self._claim_of(folder, journal, take, files)
+            self._settle(take.id, claim)
 
-    def folder_of(self, row_key: int) -> int | None:
-        """The folder that a row is taken from; None for a row that nobody has.
+    def folder_of(self, row_id: str) -> int | None:
+        """Return the folder that a row is taken from; None: no folder has it."""
+        claim = self._claim(row_id)
+        return None if claim is None or claim.row != key_of(row_id) else claim.folder
 
-        Args:
-            row_key: `id_hash` of its id.
-        """
-        claim = self._claim(row_key)
-        return None if claim is None else claim.folder
-
-    def _claim(self, row_key: int) -> Claim | None:
-        query = "SELECT content, folder, takes, quality FROM claims WHERE row = ?"
-        found = self._claims.execute(query, (row_key - (1 << 63),)).fetchone()
+    def _claim(self, row_id: str) -> Claim | None:
+        query = "SELECT row, content, folder, takes, quality FROM claims WHERE name = ?"
+        found = self._claims.execute(query, (key_of(fold_id(row_id)),)).fetchone()
         return None if found is None else Claim(*found)
 
-    def _put(self, row_key: int, claim: Claim) -> None:
-        values = (row_key - (1 << 63), *claim)
-        self._claims.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", values)
+    def _put(self, row_id: str, claim: Claim) -> None:
+        values = (key_of(fold_id(row_id)), *claim)
+        self._claims.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def _state(self, folder: int, journal: Journal, take: JournalEntry, files: PlainFiles) -> Claim:
+    def _claim_of(
+        self, folder: int, journal: Journal, take: JournalEntry, files: PlainFiles
+    ) -> Claim:
         path = self.folders[folder] / f"{take.id}{audio_suffix(take.path)}"
         size = files.size(path)
         quality = FAILED
@@ -250,22 +241,17 @@ class Origins:
         facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big", signed=True)
-        return Claim(content, folder, journal.row(take.id).top, quality)
+        return Claim(key_of(take.id), content, folder, journal.row(take.id).top, quality)
 
     def _settle(self, row_id: str, new: Claim) -> None:
-        row_key = id_hash(row_id)
-        first_key = self._names.setdefault(id_hash(fold_id(row_id)), row_key)
-        if first_key != row_key:  # one file on a file system without letter case
-            other = self.folder_of(first_key)
-            if other is not None and not self.is_settled(other):
-                self._note(Conflict(row_id, other, new.folder))
-            return
-        old = self._claim(row_key)
-        if old is None or self._is_better(row_id, new, old):
+        old = self._claim(row_id)
+        if old is not None and old.row != new.row:  # one file on such a file system
+            self._note_conflict(row_id, old, new)
+        elif old is None or self._is_better(row_id, new, old):
             if old is not None:
                 self.taken[old.folder] -= 1
             self.taken[new.folder] += 1
-            self._put(row_key, new)
+            self._put(row_id, new)
 
     def _is_better(self, row_id: str, new: Claim, old: Claim) -> bool:
         if new.quality != old.quality or new.quality < OK:
@@ -273,29 +259,33 @@ class Origins:
         if new.content == old.content:
             self.num_same += 1
             return new.takes > old.takes and old.folder != 0
-        if not self.is_settled(old.folder):
-            self._note(Conflict(row_id, old.folder, new.folder))
-            self._put(id_hash(row_id), old._replace(quality=DISPUTED))
+        if self._note_conflict(row_id, old, new):
+            self._put(row_id, old._replace(quality=DISPUTED))
         return False
 
     def is_settled(self, folder: int) -> bool:
-        """Whether a folder's rows win over those of all that come behind it."""
+        """Whether a folder's rows win over those of all later folders."""
         return self.is_target_preferred if folder == 0 else folder <= self.num_preferred
 
-    def _note(self, conflict: Conflict) -> None:
-        self.num_conflicts += 1
-        if len(self.conflicts) < MAX_NAMED:
-            self.conflicts.append(conflict)
+    def _note_conflict(self, row_id: str, old: Claim, new: Claim) -> bool:
+        """Note a row of two folders, unless the first one wins."""
+        if self.is_settled(old.folder):
+            return False
+        self._conflicts.add(f"{row_id}: {self.folders[old.folder]}, {self.folders[new.folder]}")
+        self._is_target_disputed = self._is_target_disputed or old.folder == 0
+        return True
 
     def require_no_conflicts(self) -> None:
         """Raise UsageError if folders have other speech under the same id."""
-        if not self.num_conflicts:
+        found = self._conflicts
+        if not found.count:
             return
-        shown = "".join(f"\n  {line}" for line in self._shown_conflicts())
-        count = counted(self.num_conflicts, "row has", "rows have")
-        with_target = any(conflict.first == 0 for conflict in self.conflicts)
+        more = found.count - len(found.first)
+        lines = [*found.first, *([f"and {more} more"] if more else [])]
+        shown = "".join(f"\n  {line}" for line in lines)
+        count = counted(found.count, "row has", "rows have")
         remedy = "choose the folder whose rows to use, with --prefer DIR"
-        if with_target:
+        if self._is_target_disputed:
             remedy = (
                 f"--prefer {self.folders[0]} keeps the existing audio; or merge into another --out"
             )
@@ -303,16 +293,9 @@ class Origins:
             f"{count} different audio in another folder; nothing was written:{shown}", remedy
         )
 
-    def _shown_conflicts(self) -> Iterator[str]:
-        for conflict in self.conflicts:
-            first, second = self.folders[conflict.first], self.folders[conflict.second]
-            yield f"{conflict.row_id}: {first}, {second}"
-        if self.num_conflicts > len(self.conflicts):
-            yield f"and {self.num_conflicts - len(self.conflicts)} more"
-
 
 def _is_edited(path: Path) -> bool:
-    """Whether a file of another size than recorded is a WAV that somebody has edited."""
+    """Whether a file of another size than recorded is a WAV that a user has edited."""
     try:
         return path.suffix == ".wav" and is_whole_wav(path)
     except OSError:
@@ -329,7 +312,7 @@ class Merger:
 
     def __init__(self, origins: Origins, *, has_links: bool) -> None:
         self.out = origins.folders[0]
-        self.left = Count(is_sorted=True)  # files that are no row's
+        self.left = Count(is_sorted=True)  # files that belong to no row
         self.num_linked = 0
         self.num_copied = 0
         self._origins = origins
@@ -360,11 +343,10 @@ class Merger:
             )
 
     def run(self, commits: Commits) -> None:
-        """Commit every chosen row; run again, it goes on.
+        """Commit every chosen row.
 
         Raises:
-            DiskFull: no room.
-            StoppedEarly: a file cannot be written.
+            DiskFull, StoppedEarly: a rerun commits the rest.
         """
         for index, journal in self._sources():
             shared: SharedNames | None = None
@@ -397,7 +379,7 @@ class Merger:
 
     def _is_from(self, take: JournalEntry, index: int) -> bool:
         is_odd = bool(id_problem(take.id)) and take.is_ok
-        return not is_odd and self._origins.folder_of(id_hash(take.id)) == index
+        return not is_odd and self._origins.folder_of(take.id) == index
 
     def _changes(self, index: int, journal: Journal, row: JournalEntry) -> Iterator[RowChange]:
         """The changes that give the target all takes of a row, in the order of their lines."""
@@ -425,30 +407,28 @@ class Merger:
         Args:
             path: of its audio in the folder.
         """
-        take, staged = line.take, []
+        take = line.take
         if take.path is None or path is None or id_problem(take.id):
             return RowChange(line)
         suffix = audio_suffix(take.path)
         audio = self._stage(index, path, take.path, take.sha256)
         if audio is not None:
-            staged.append(audio)
             line = line.changed(sha256=audio.sha256)
         old, new = (one.removesuffix(suffix) + CODES_SUFFIX for one in (path, take.path))
         codes = self._stage(index, old, new, take.codes_sha256)
         if codes is not None:
-            staged.append(codes)
             line = line.changed(codes_sha256=codes.sha256)
-        source = take.source or {}
+        made_from, source = None, take.source or {}
         if source.get("kind") == "audio" and isinstance(source.get("path"), str):
             ending = audio_suffix(str(source["path"]).removesuffix(".original"))
             name = source_name(take.id, take.take, ending)
-            kept = self._stage(index, str(source["path"]), name, None)
-            if kept is not None:
-                staged.append(kept)
-                line = line.changed(source={**source, "path": name, "sha256": kept.sha256})
+            made_from = self._stage(index, str(source["path"]), name, None)
+            if made_from is not None:
+                line = line.changed(source={**source, "path": name, "sha256": made_from.sha256})
+        staged = (one for one in (audio, codes, made_from) if one is not None)
         return RowChange(line, tuple(staged))
 
-    def _stage(self, index: int, name: str, target: str, sha256: str | None) -> StagedFile | None:
+    def _stage(self, index: int, name: str, target: str, sha256: str | None) -> Moved | None:
         """Stage a file of a folder, if it is there, as a file of the target.
 
         Args:
@@ -456,19 +436,16 @@ class Merger:
         """
         if not self._is_plain(index, name):
             return None
-        source = self._folder(index) / name
-        digest = sha256
-        if digest is None:
-            found = size_and_sha256(source)
-            assert found is not None, source
-            digest = found[1]
-        path = self.out / target
+        source, path = self._folder(index) / name, self.out / target
+        if sha256 is None:
+            with open(source, "rb") as file:
+                sha256 = file_sha256(file)
         self._inside.make_room(path)
-        part = Path(part_of(path, token_of(digest)))
+        part = Path(part_of(path, token_of(sha256)))
         remove_part(part)
         self._place(source, part)
         sync_file(part)
-        return StagedFile(os.path.relpath(part, self.out), target, digest)
+        return Moved(os.path.relpath(part, self.out), sha256, target)
 
     def _place(self, source: Path, target: Path) -> None:
         if link_or_copy(source, target, has_links=self._has_links):
@@ -498,7 +475,7 @@ class Merger:
                 self._place(self._folder(index) / name, part)
 
     def _find_left(self, index: int) -> None:
-        """Name the files of a folder that are no row's, those in `.voices` left out."""
+        """Add the files of a folder that belong to no row to `left`, except those in `.voices`."""
         top = self._folder(index)
         for folder, folders, names in os.walk(top):
             folders[:] = [one for one in folders if one != VOICES]
@@ -517,6 +494,5 @@ class Merger:
         tails = [tail for long, tail in NESTED_SUFFIXES.items() if name.endswith(long)]
         ids = [row_id, *(row_id + tail for tail in tails)]
         return any(
-            id_problem(one) is None and self._origins.folder_of(id_hash(one)) is not None
-            for one in ids
+            id_problem(one) is None and self._origins.folder_of(one) is not None for one in ids
         )

@@ -1,4 +1,4 @@
-"""What is in an output folder, or in its journal, and belongs to no row of a manifest."""
+"""Find files and entries of an output folder that belong to no row of a manifest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MAX_BOOK_BYTES = 1 << 29
 def audio_files(
     out: Path, suffixes: Collection[str] = tuple(SUBTYPES)
 ) -> Iterator[tuple[str, Path]]:
-    """The files of a folder that could be audio of rows, with these rows' ids. What a book made of
-    rows, such as chapters, is none.
+    """Yield the files of a folder that could be audio of rows, with the ids of these rows. Files
+    that a book made from rows, such as chapters, are left out.
 
     Args:
-        suffixes: of the files that are meant.
+        suffixes: suffixes of the files.
     """
     made = _made_names(out)
     for folder, _, names in os.walk(out):
@@ -43,8 +43,8 @@ def audio_files(
 
 
 def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> Count:
-    """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
-    files are never removed.
+    """Count the ids of audio files, subtitles and entries that `has_id` does not know, each once.
+    Their files are never removed.
     """
     found, seen = Count(is_sorted=True), IdTable()
     files = audio_files(out, (*SUBTYPES, *SUBTITLES))
@@ -56,7 +56,7 @@ def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> 
 
 
 def read_book(out: Path) -> Any:
-    """What `book.json` holds. Raises SetupError, OSError, ValueError, RecursionError."""
+    """Return the content of `book.json`. Raises SetupError, OSError, ValueError, RecursionError."""
     data = read_own(out / BOOK_NAME, _MAX_BOOK_BYTES)
     if data is None:
         raise FileNotFoundError(errno.ENOENT, "is not there", str(out / BOOK_NAME))
@@ -64,9 +64,7 @@ def read_book(out: Path) -> Any:
 
 
 def _made_names(out: Path) -> set[str]:
-    """Names of the files that were made of rows, as `book.json` tells them; none where there is no
-    book, or it makes no sense.
-    """
+    """Return the names in `book.json` of files made from rows; none without a valid book."""
     try:
         values = read_book(out)
         files = [*values["files"], *values["chapters"]]
@@ -76,5 +74,5 @@ def _made_names(out: Path) -> set[str]:
 
 
 def recorded_ids(journal: Journal) -> Iterator[str]:
-    """The ids of the journal's rows, those of bad rows without an id left out. Raises OSError."""
+    """Return the ids of the journal's rows, without invalid rows that have none. Raises OSError."""
     return (take.id for take in journal.takes() if is_recorded_id(take.id))

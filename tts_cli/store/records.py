@@ -1,4 +1,4 @@
-"""Journal entries of results: which fields they have, and when the writer threads make them."""
+"""Journal entries of results, and the threads that write them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from dataclasses import replace as replaced
 from datetime import datetime, timedelta, timezone
 from typing import Any
-
-from msgspec.structs import replace
 
 from tts_cli.core import BadRow, Encoded, Result, Status, Task
 from tts_cli.store.entry import JournalEntry, iso_time
@@ -25,7 +21,7 @@ _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a reques
 
 
 def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalEntry:
-    """The entry of a row that cannot be synthesized."""
+    """Return the entry of a row that cannot be synthesized."""
     known: dict[str, Any] = {}
     if bad.row is not None:
         known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
@@ -43,7 +39,7 @@ def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalE
 
 
 def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
-    """Fields that any result has, in a folder or not."""
+    """Return the fields of any result, in a folder or not."""
     request, need, text = task.request, task.need, task.row.text
     return vars(spoken.work) | {
         "finish_reason": spoken.finish,
@@ -65,7 +61,7 @@ def _levels(spoken: Result) -> dict[str, Any]:
 
 
 def unstored_entry(task: Task, spoken: Result, rate_hz: int) -> JournalEntry:
-    """The entry of a result that no folder stores, as far as it can be judged by it."""
+    """Return the entry of a result that no folder stores, with the fields that checks need."""
     samples, is_ok = spoken.samples, spoken.error is None
     return JournalEntry(
         task.id,
@@ -81,7 +77,7 @@ def unstored_entry(task: Task, spoken: Result, rate_hz: int) -> JournalEntry:
 
 
 def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
-    """Parts in audio whose beginning was moved."""
+    """Return parts with their times in audio whose start was shifted."""
     if not by_s:
         return parts
     return [
@@ -96,8 +92,8 @@ def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict
 
 @contextmanager
 def writer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Yield a function that has calls made by threads, so that its caller does not wait for the
-    disk. It raises what an earlier call has raised, and so does the end.
+    """Yield a function that lets writer threads make a call, so that its caller does not wait for
+    the disk. The function and the end of the block raise the error of an earlier call.
     """
     waiting: deque[Future[object]] = deque()
     with ThreadPoolExecutor(WRITERS, "writer") as pool:
@@ -112,93 +108,72 @@ def writer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
             one.result()
 
 
-@dataclass(frozen=True)
-class Entries:
-    """Makes the entries of a run's results.
+def result_entry(
+    task: Task, spoken: Result, writer: AudioWriter, run_id: str | None, started_s: float
+) -> JournalEntry:
+    """Return the entry of a result whose files, if it has any, are staged now.
 
     Args:
-        run_id: of the run; None: it has none.
+        writer: of the files.
+        run_id: None: the results belong to no run.
+        started_s: `perf_counter` when the encoding of the files began.
     """
-
-    writer: AudioWriter
-    run_id: str | None
-    _zero: datetime = field(
-        default_factory=lambda: datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
+    files, request, need = spoken.encoded, task.request, task.need
+    error, values = spoken.error, _result_fields(task, spoken)
+    if files is not None:
+        values |= _file_fields(task, spoken, files, writer)
+        error = f"{error}; its audio is in truncated/" if error is not None else None
+    error = spoken.unwritable or error
+    now_s, started = time.perf_counter(), None
+    if spoken.queued_s is not None:
+        latency_s = now_s - spoken.queued_s
+        started = iso_time(datetime.now(timezone.utc) - timedelta(seconds=latency_s))
+        values["latency_ms"] = 1000 * latency_s
+    if audio_s := values.get("audio_s"):
+        values["write_ms"] = spoken.encode_ms + 1000 * (now_s - started_s)
+        own = ("prefill_ms", "decode_ms", "vocoder_ms", "write_ms")
+        values["rtf"] = sum(values[name] for name in own) / 1000 / audio_s
+    return JournalEntry(
+        task.id,
+        Status.OK if error is None else Status.FAILED,
+        take=task.place.take,
+        role=task.place.role,
+        error=error,
+        run_id=run_id,
+        started=started,
+        character=task.row.character,
+        extra=dict(task.row.extra or {}),
+        clone_mode=request.clone_mode or (None if need is None else need.mode),
+        request_hash=task.request_hash,
+        delivery_hash=writer.delivery_hash,
+        content_hash=task.content_hash,
+        worker=spoken.worker,
+        **values,
     )
 
-    def of(self, task: Task, spoken: Result) -> JournalEntry:
-        """The entry of a result whose files are encoded; `write_ms` is not known yet."""
-        files, request, need = spoken.encoded, task.request, task.need
-        error, values = spoken.error, _result_fields(task, spoken)
-        if files is not None:
-            values |= self._of_file(task, spoken, files)
-            error = f"{error}; its audio is in truncated/" if error is not None else None
-        error = spoken.unwritable or error
-        queued_s = spoken.queued_s
-        return JournalEntry(
-            task.id,
-            Status.OK if error is None else Status.FAILED,
-            take=task.place.take,
-            role=task.place.role,
-            error=error,
-            run_id=self.run_id,
-            started=None if queued_s is None else self._time(queued_s),
-            character=task.row.character,
-            extra=dict(task.row.extra or {}),
-            clone_mode=request.clone_mode or (None if need is None else need.mode),
-            request_hash=task.request_hash,
-            delivery_hash=self.writer.delivery_hash,
-            content_hash=task.content_hash,
-            worker=spoken.worker,
-            **values,
-        )
 
-    def failed(self, task: Task, spoken: Result, error: str) -> JournalEntry:
-        """The entry of a result whose files cannot be written."""
-        return self.of(task, replaced(spoken, encoded=None, unwritable=error))
-
-    def timed(self, take: JournalEntry, spoken: Result, started_s: float) -> JournalEntry:
-        """The entry with its times, when its files are staged.
-
-        Args:
-            started_s: `perf_counter` when that began.
-        """
-        now_s = time.perf_counter()
-        latency_ms = 0.0 if spoken.queued_s is None else 1000 * (now_s - spoken.queued_s)
-        if not take.audio_s:
-            return replace(take, latency_ms=latency_ms)
-        write_ms = spoken.encode_ms + 1000 * (now_s - started_s)
-        own_ms = take.prefill_ms + take.decode_ms + take.vocoder_ms + write_ms
-        rtf = own_ms / 1000 / take.audio_s
-        return replace(take, latency_ms=latency_ms, write_ms=write_ms, rtf=rtf)
-
-    def _of_file(self, task: Task, spoken: Result, files: Encoded) -> dict[str, Any]:
-        """Fields that describe a file: its audio, and what was done to it."""
-        writer, parts, applied = self.writer, list(spoken.parts), files.applied
-        audio_s = files.num_samples / writer.native_rate_hz
-        treated: dict[str, Any] = {}
-        if applied is not None:
-            audio_s += applied.added_s
-            treated = {
-                "applied": applied.as_dict(),
-                "remarks": [*spoken.remarks, *files.remarks],
-                "parts": moved(parts, applied.start_shift_s, audio_s),
-            }
-        is_truncated = spoken.error is not None
-        take = task.place.file_take
-        return {
-            "path": writer.name_of(task.id, writer.suffix, is_truncated, take),
-            "bytes": files.num_bytes,
-            "sha256": files.sha256,
-            "codes_sha256": files.codes_sha256,
-            "sample_rate_hz": writer.rate_hz,
-            "frames": spoken.frames,
-            "frames_per_char": spoken.frames / max(1, len(without_pauses(task.row.text))),
-            "audio_s": audio_s,
-            **_levels(spoken),
-            **treated,
+def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter) -> dict[str, Any]:
+    """Return the fields that describe a file: its audio, and its post-processing."""
+    parts, applied = list(spoken.parts), files.applied
+    audio_s = files.num_samples / writer.native_rate_hz
+    treated: dict[str, Any] = {}
+    if applied is not None:
+        audio_s += applied.added_s
+        treated = {
+            "applied": applied.as_dict(),
+            "remarks": [*spoken.remarks, *files.remarks],
+            "parts": moved(parts, applied.start_shift_s, audio_s),
         }
-
-    def _time(self, counted_s: float) -> str:
-        """A reading of `perf_counter` as UTC, ISO 8601."""
-        return iso_time(self._zero + timedelta(seconds=counted_s))
+    is_truncated = spoken.error is not None
+    return {
+        "path": writer.name_of(task.id, writer.suffix, is_truncated, task.place.file_take),
+        "bytes": files.num_bytes,
+        "sha256": files.sha256,
+        "codes_sha256": files.codes_sha256,
+        "sample_rate_hz": writer.rate_hz,
+        "frames": spoken.frames,
+        "frames_per_char": spoken.frames / max(1, len(without_pauses(task.row.text))),
+        "audio_s": audio_s,
+        **_levels(spoken),
+        **treated,
+    }

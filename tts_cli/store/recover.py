@@ -1,4 +1,4 @@
-"""Finish what a command that was killed had committed, and remove what it had only prepared."""
+"""Finish the commits of a command that was killed, and remove the files that it only staged."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from tts_cli.store.journal import Journal
 
 
 def recover(out: Path, journal: Journal, since: int) -> int:
-    """Bring the files of a folder in agreement with the entries that a killed command appended.
-    Returns how many files got their names, or lost them.
+    """Make the files of a folder agree with the entries that a killed command appended. Returns
+    the number of files that got their names, or lost them.
 
-    The cases, by what is found:
+    The cases:
 
-    - A file that an entry moves, and that still has the old name and content: it is moved.
-    - A staged file whose digest the last entry with its name has: it gets its name. Content in its
-      way that no entry explains is a user's and becomes a take of its own, with `origin: user`.
+    - A file that an entry moves still has its old name and content: it is moved.
+    - A staged file has the digest that the last entry with its name records: it gets the name.
+      Content with that name that no entry explains belongs to a user and becomes a separate take,
+      with `origin: user`.
     - Any other staged file: no entry was committed for it, so it is removed.
-    - A staged file of an entry is missing: nothing is done here; the row's file is missing, so the
-      plan finds that it is due.
+    - A staged file of an entry is missing: nothing is done here. The row's file is missing, so the
+      plan finds that the row is due.
 
     Args:
         journal: open to append.
         since: size of the journal when the killed command began to change the folder.
     Raises:
-        OSError, DiskFull, RowError: run again; it goes on.
+        OSError, DiskFull, RowError: the next command does the rest.
     """
     files, count = Mover(out), 0
     entries = [entry for entry in journal.entries_since(since) if not id_problem(entry.id)]
@@ -78,14 +79,14 @@ def recover(out: Path, journal: Journal, since: int) -> int:
 
 
 def _moved(entry: JournalEntry) -> Iterator[Moved]:
-    """The files that an entry moves, as far as they are its row's own."""
+    """Yield the files that an entry moves, if they belong to its row."""
     for one in entry.moved:
         if all(is_file_of(entry.id, name) for name in (one.name, one.target) if name is not None):
             yield one
 
 
 def _digests(entry: JournalEntry) -> dict[str, str | None]:
-    """The digests of the files that an entry describes, by name."""
+    """Return the digests of the files that an entry describes, by name."""
     source, path = entry.source or {}, str(entry.path)
     codes = path.removesuffix(Path(path).suffix) + CODES_SUFFIX
     found = {

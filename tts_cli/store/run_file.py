@@ -72,11 +72,11 @@ def read_report(out: Path) -> dict[str, Any]:
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
-    """Return the model of a run and its settings of some kinds, by name, as far as they are
-    recorded.
+    """Return the recorded model and settings of a run, by name.
 
     Args:
-        report: run.json or a line of runs.jsonl; may contain anything.
+        report: run.json or a line of runs.jsonl; untrusted.
+        about: kinds of the settings.
     """
     model, settings = report.get("model"), report.get("settings")
     found: dict[str, Any] = {}
@@ -148,33 +148,23 @@ class RunLog:
             os.close(handle)
 
     def totals(self, rows: RowTotals) -> FolderTotals:
-        """Return the totals of the folder. Raises OSError."""
-        runs, wall_s = (None, None) if rows.has_first_lines else self._sums()
-        return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
-
-    def _sums(self) -> tuple[int, float]:
-        """Return the number and the wall time in seconds of the runs; invalid lines are ignored."""
+        """Return the totals of the folder; invalid lines are ignored. Raises OSError."""
+        if rows.has_first_lines:
+            return FolderTotals(rows.ok, rows.failed, rows.audio_s, None, None)
         runs, wall_s = 0, 0.0
         for line in self.lines():
-            seconds = _wall_s(line)
-            if seconds is not None:
+            totals = line.get("totals")
+            seconds = totals.get("wall_s") if isinstance(totals, dict) else None
+            if isinstance(seconds, (int, float)) and 0 <= seconds < 1e12:
                 runs += 1
                 wall_s += seconds
-        return runs, wall_s
+        return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the runs, unchecked; lines that are not objects are skipped. Raises OSError."""
         for raw in iter_file_lines(self.path):
             if (values := parse_line(raw)) is not None:
                 yield values
-
-
-def _wall_s(line: Mapping[str, Any]) -> float | None:
-    try:
-        seconds = line["totals"]["wall_s"]
-    except (LookupError, TypeError):
-        return None
-    return seconds if isinstance(seconds, (int, float)) and 0 <= seconds < 1e12 else None
 
 
 def _cut_torn(handle: int) -> int:

@@ -1,7 +1,8 @@
-"""Find what a row's file can be made from without synthesis: lossless audio, else its codes.
+"""Find the source of a row's file, so that it can be made without synthesis: lossless audio, else
+its codes.
 
-Folders are not trusted. A line of the journal names no file that is opened: what belongs to a row
-follows from its id, must be a plain file inside of the folder, and audio must be what was written.
+Folders are not trusted: the names of a row's files follow from its id, they must be plain files
+inside of the folder, and audio must be unchanged.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ class AudioSource:
 def find_source(
     out: Path, record: JournalEntry, native_rate_hz: int, has_model: bool = True
 ) -> AudioSource:
-    """The file that a take's audio can be made from.
+    """Return the file that a take's audio can be made from.
 
     Args:
         out: the folder of the journal.
-        record: the take's entry, with the path that its file has now.
+        record: the take's entry, with the present path of its file.
         native_rate_hz: of the checkpoint.
         has_model: codes can be decoded.
     Raises:
-        RowError: there is none, and why.
+        RowError: it has no such file; the message has the reason.
     """
     if problem := id_problem(record.id):
         raise RowError(f"id {record.id!r} {problem}")
@@ -89,7 +90,7 @@ def find_source(
 
 
 def find_codes(out: Path, record: JournalEntry) -> AudioSource:
-    """The codes that were saved of a take. Raises RowError."""
+    """Return the saved codes of a take. Raises RowError."""
     own = f"{record.id}{audio_suffix(record.path)}"
     is_current = record.path in (None, own)
     name = f"{record.id if is_current else f'{TAKES}/{record.id}/{record.take}'}{CODES_SUFFIX}"
@@ -102,7 +103,7 @@ def find_codes(out: Path, record: JournalEntry) -> AudioSource:
 
 
 def find_file(out: Path, record: JournalEntry) -> AudioSource:
-    """The audio file of a take, whatever was done to it. Raises RowError."""
+    """Return the audio file of a take, which may have been processed. Raises RowError."""
     suffix = PurePosixPath(record.path or "").suffix
     names = (f"{record.id}{suffix}", take_name(record.id, record.take, suffix))
     if record.path not in names:
@@ -112,14 +113,14 @@ def find_file(out: Path, record: JournalEntry) -> AudioSource:
 
 
 def why_failed(record: JournalEntry) -> str:
-    """Why nothing can be made from a take that failed."""
+    """Return the reason why nothing can be made from a take that failed."""
     if record.error == REPLACED:
         return f"{REPLACED}: run that command again, or any other that writes into its folder"
     return "it failed when it was synthesized"
 
 
 def read_audio(source: AudioSource) -> Array:
-    """(n,) samples, int16 or float32, of a file that is what was written. Raises RowError."""
+    """Return the samples of an unchanged file: (n,) int16 or float32. Raises RowError."""
     import soundfile
 
     try:
@@ -132,13 +133,13 @@ def read_audio(source: AudioSource) -> Array:
         samples, _ = soundfile.read(source.path, dtype=kind)
     except (soundfile.LibsndfileError, OSError) as error:
         raise RowError(f"{source.path} cannot be read: {error}") from error
-    if subtype == "PCM_24":  # as `audio_file` writes them; int16 has such a scale of its own
+    if subtype == "PCM_24":  # the scale of `audio_file`; int16 has its scale already
         samples = (samples * (8_388_608 / 8_388_607)).astype(np.float32)
     return np.asarray(samples)
 
 
 def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSource:
-    """Its own file, or the one that this was made from. Raises RowError."""
+    """Return a take's file, or the file that it was made from. Raises RowError."""
     source = record.source
     own = f"{record.id}{audio_suffix(record.path)}"
     if source is not None and source.get("kind") == "audio" and source.get("path") is not None:
@@ -157,8 +158,8 @@ def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSo
     path = out / str(name)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
-        # A WAV of another size that agrees with its header was edited by a user, and counts; but
-        # what has the row's own name may be another take since.
+        # A WAV of another size that agrees with its header was edited by a user, and counts; but a
+        # file with the row's own name may be another take by now.
         is_edited = path.suffix == ".wav" and is_whole_wav(path)
         if not is_edited or (described is source and str(name) == own):
             raise RowError(f"{path} has changed since the run")
@@ -168,14 +169,11 @@ def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSo
 
 
 def _is_name_of(name: str, record: JournalEntry) -> bool:
-    """Whether a name is that of lossless audio of a take, by this version or an earlier one."""
-    stem = name.removesuffix(_ORIGINAL)
-    own = {f"{record.id}{suffix}" for suffix in LOSSLESS_SUFFIXES}
-    takes = {take_name(record.id, record.take, suffix) for suffix in LOSSLESS_SUFFIXES}
-    sources = {
-        take_name(record.id, record.take, f"{SOURCE_MARK}{suffix}") for suffix in LOSSLESS_SUFFIXES
-    }
-    return stem in own | takes or name in sources
+    """Whether a name is one of lossless audio of a take, in this version or an earlier one."""
+    path = PurePosixPath(name.removesuffix(_ORIGINAL))
+    names = {f"{record.id}{path.suffix}", take_name(record.id, record.take, path.suffix)}
+    is_source = name == take_name(record.id, record.take, f"{SOURCE_MARK}{path.suffix}")
+    return path.suffix in LOSSLESS_SUFFIXES and (str(path) in names or is_source)
 
 
 def _check_audio(path: Path, native_rate_hz: int) -> None:
@@ -194,7 +192,7 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
 
 
 def _require_decodable(record: JournalEntry) -> None:
-    """Raise RowError where its codes alone are not its audio."""
+    """Raise RowError if a take's codes alone are not its audio."""
     if record.clone_mode == "icl":
         raise RowError("its codes continue a reference recording, which was not saved")
     if record.text is not None and without_pauses(record.text) != record.text:
@@ -202,7 +200,9 @@ def _require_decodable(record: JournalEntry) -> None:
 
 
 def _plain_size(out: Path, path: Path) -> int:
-    """Bytes of a plain file inside of the folder, links not followed. Raises RowError."""
+    """Return the bytes of a plain file inside of the folder; links are not followed. Raises
+    RowError.
+    """
     if not os.path.lexists(path):
         raise RowError(f"{path} is missing")
     size = PlainFiles(out).size(path)

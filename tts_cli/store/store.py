@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace as replaced
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -36,8 +37,9 @@ from tts_cli.errors import (
 )
 from tts_cli.named import counted
 from tts_cli.sources.ids import TAKES, TRUNCATED, id_problem, natural_order
-from tts_cli.store.commit import Commits, RowChange, StagedFile
+from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
+from tts_cli.store.entry import JournalEntry, Moved
 from tts_cli.store.files import (
     CHECKS_NAME,
     CODES_SUFFIX,
@@ -55,7 +57,7 @@ from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import FolderMark, require_journal
 from tts_cli.store.orphans import BOOK_NAME
-from tts_cli.store.records import Entries, invalid_entry
+from tts_cli.store.records import invalid_entry, result_entry
 from tts_cli.store.recover import recover
 from tts_cli.store.run_file import (
     REPORT_NAME,
@@ -71,7 +73,6 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Result, Task
     from tts_cli.store.clean import Droppable
-    from tts_cli.store.entry import JournalEntry
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
 
@@ -89,8 +90,8 @@ class Store:
     - The end of the `with` block updates takes.json and releases the lock, also after an error.
 
     Args:
-        out: None: there is no folder, and every row is new.
-        info: the model; None: nothing is synthesized.
+        out: None: the rows have no folder, and all are new.
+        info: the model; None: the command synthesizes nothing.
     """
 
     def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
@@ -174,10 +175,6 @@ class Store:
     def _mark(self) -> FolderMark:
         return FolderMark(self.out)
 
-    @cached_property
-    def _entries(self) -> Entries:
-        return Entries(self.writer, self.run_id)
-
     @property
     def _has_crashed(self) -> bool:
         """Whether the last owner of the lock was killed."""
@@ -197,14 +194,14 @@ class Store:
             StoppedEarly: the row is committed, but its files cannot get their names.
         """
         with self._mutex:
-            entries, commits, writer = self._entries, self.commits, self.writer
+            commits, writer = self.commits, self.writer
         started_s = time.perf_counter()
         spoken = encoded(task, spoken, writer.make, self._comment)
         is_truncated, made = spoken.error is not None, spoken.encoded
         try:
             if made is not None:
                 made = writer.staged(task.id, made, is_truncated, task.place.file_take)
-            entry = entries.timed(entries.of(task, spoken), spoken, started_s)
+            entry = result_entry(task, spoken, writer, self.run_id, started_s)
             if made is not None and not is_truncated:
                 entry = self._merged(entry)
             commits.commit(RowChange(entry, () if made is None else _staged(entry, made)))
@@ -214,7 +211,8 @@ class Store:
             if isinstance(problem, OSError) and is_disk_error(problem):
                 raise disk_full(problem, self.out / task.id) from problem
             log.debug("row %s cannot be written", task.id, exc_info=True)
-            entry = entries.timed(entries.failed(task, spoken, str(problem)), spoken, started_s)
+            spoken = replaced(spoken, encoded=None, unwritable=str(problem))
+            entry = result_entry(task, spoken, writer, self.run_id, started_s)
             self.journal.append(entry)
         return entry
 
@@ -456,9 +454,7 @@ class Store:
         return True
 
     def set_speech_format(self, rate_hz: int, comment: str) -> None:
-        """Set the native sample rate and the comment in files, where they were unknown at the
-        start.
-        """
+        """Set the native sample rate and the comment in files, if they were unknown before."""
         self._native_rate_hz, self._comment = rate_hz, comment
         vars(self).pop("writer", None)
 
@@ -474,10 +470,10 @@ class Store:
             Interrupted, DiskFull, StoppedEarly: finished files remain; the same command makes the
                 rest.
         """
-        from tts_cli.store.reencode import Reencoder  # 30 ms that few commands need
+        from tts_cli.store.reencode import reencode  # 30 ms that few commands need
 
         out = self.out if source is None else source
-        return Reencoder(out, self.writer, self.commits, self._comment, decode).run(jobs)
+        return reencode(jobs, out, self.writer, self.commits, self._comment, decode)
 
     def merge(
         self,
@@ -569,7 +565,7 @@ class Store:
 
     def _forget(self) -> None:
         """Discard what was read before the folder was locked."""
-        for name in ("journal", "runs", "writer", "commits", "_entries"):
+        for name in ("journal", "runs", "writer", "commits"):
             vars(self).pop(name, None)
 
     def _recover(self, marked: int | None) -> None:
@@ -623,14 +619,14 @@ LIST_NAME = "takes.json"
 LIST_SCHEMA = 1
 
 
-def _staged(entry: JournalEntry, made: Encoded) -> tuple[StagedFile, ...]:
+def _staged(entry: JournalEntry, made: Encoded) -> tuple[Moved, ...]:
     """Return the staged files of an entry, with their final names."""
     path = str(entry.path)
-    files = [(made.audio, path, made.sha256)]
-    if made.codes is not None:
-        codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
-        files.append((made.codes, codes, str(made.codes_sha256)))
-    return tuple(StagedFile(str(part), name, sha256) for part, name, sha256 in files)
+    audio = Moved(str(made.audio), made.sha256, path)
+    if made.codes is None:
+        return (audio,)
+    codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
+    return audio, Moved(str(made.codes), made.codes_sha256, codes)
 
 
 def write_list(out: Path, journal: Journal) -> None:

@@ -39,7 +39,7 @@ from tts_cli.store.orphans import audio_files
 
 log = logging.getLogger(__name__)
 
-OLD_JOURNAL = "timings.schema-3.jsonl"  # the journal as it was before
+OLD_JOURNAL = "timings.schema-3.jsonl"  # the journal before the conversion
 _ORIGINAL = ".original"
 _REPLACING = b'"unfinished": "replacing"', REPLACED.encode()
 # How lines of ours begin.
@@ -48,14 +48,14 @@ _TAIL = "(~[0-9]+)?"  # after the id in `removed/`, where the id was removed bef
 
 
 def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | None) -> None:
-    """Convert a folder, unless that was done. A copy of its journal is kept.
+    """Convert a folder, unless that was done, and store a copy of its journal.
 
     Args:
         journal: open to append; has lines of an earlier schema.
-        crashed_ns: when a run of that version began that was killed, by the clock of the file
-            system; None: none was. Files that are younger and have no line are its own.
+        crashed_ns: start of a killed run of that version, by the clock of the file system; None: no
+            run was killed. Younger files without a line are from that run.
     Raises:
-        OSError, RowError, DiskFull: run again, it goes on.
+        OSError, RowError, DiskFull: a rerun converts the rest.
     """
     if (out / OLD_JOURNAL).exists():
         return
@@ -109,21 +109,21 @@ class _Upgrade:
             self._original(path)
 
     def torn(self) -> Iterator[str]:
-        """The id of a torn line, whose file may be there without another one."""
+        """Yield the id of a torn line if no other line has it; its file may exist."""
         found = _FIRST_ID.match(self._journal.torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
         if is_recorded_id(row_id, Status.FAILED) and self._journal.row(row_id).current is None:
             yield row_id
 
     def _entries(self, *words: bytes) -> Iterator[JournalEntry]:
-        """Every entry whose line contains one of some words."""
+        """Yield every entry whose line contains one of these words."""
         with open_plain(self._journal.path) as file:
             for raw in iter_lines(file):
                 if any(one in raw for one in words) and (take := JournalEntry.decode(raw)):
                     yield take
 
     def _replaced(self, entry: JournalEntry) -> None:
-        """Record what the file of a take is whose run died while it was replaced."""
+        """Record the state of a take whose run died while its file was replaced."""
         last = self._journal.row(entry.id).number(entry.take)
         if id_problem(entry.id) or last is None or last.status is not Status.FAILED:
             return
@@ -137,7 +137,7 @@ class _Upgrade:
                 return
 
     def _from_removed(self, entry: JournalEntry) -> None:
-        """Move the files of one take out of `removed/`."""
+        """Move the files of one take from `removed/` to `takes/`."""
         row_id, path = re.escape(entry.id), str(entry.path)
         front, rest = rf"{REMOVED}/(?:{TAKES}/)?", r"(/[0-9]+)?(\.[a-z0-9]+)"
         found = re.fullmatch(f"{front}{row_id}{_TAIL}{rest}", path)
@@ -180,7 +180,7 @@ class _Upgrade:
             (self.out / codes).unlink(missing_ok=True)
 
     def _digests(self, row_ids: set[str]) -> dict[str, set[str | None]]:
-        """The digests of all entries of some rows."""
+        """Return the digests of all entries of some rows."""
         found: dict[str, set[str | None]] = {row_id: set() for row_id in row_ids}
         for entry in self._journal.entries_since(0):
             if entry.id in found:
@@ -188,7 +188,7 @@ class _Upgrade:
         return found
 
     def _originals(self) -> Iterator[Path]:
-        """The sources of converted files."""
+        """Yield the sources of converted files."""
         for folder, _, names in os.walk(self.out):
             for name in names:
                 if name.endswith(tuple(f"{one}{_ORIGINAL}" for one in AUDIO_SUFFIXES)):

@@ -33,7 +33,7 @@ STORE_BYTES = 128 * 2**20
 CONNECT_S = 10.0
 SETTLE_S, WAIT_S = 5.0, 0.05
 CORES = 2  # of a CPU worker with `--workers all`
-MEMORY_BYTES = 2**30  # for other users of Ray, of which there are none
+MEMORY_BYTES = 2**30  # for other users of Ray; there are none
 # For Ray of this run, unless the user sets them: no usage reports, and no worker is killed because
 # other processes use memory.
 _OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
@@ -144,7 +144,7 @@ class Cluster:
             self._ray.kill(actor, no_restart=is_final)
 
     def is_death(self, error: BaseException) -> bool:
-        """Whether a call failed because its process is gone."""
+        """Whether a call failed because its process has ended."""
         return isinstance(error, self._ray.exceptions.RayActorError)
 
     def is_final(self, error: BaseException) -> bool:
@@ -188,7 +188,7 @@ class Cluster:
         else:
             require_listener(str(self._config.ray_address))
         try:
-            # It puts a handler of its own for SIGTERM where ours was.
+            # It replaces our handler of SIGTERM.
             is_first = threading.current_thread() is threading.main_thread()
             with restored_handlers((signal.SIGINT, signal.SIGTERM) if is_first else ()):
                 found = ray.init(log_to_driver=False, configure_logging=False, **options)
@@ -286,7 +286,7 @@ def _local_gpus(config: RunConfig) -> int:
 
 @cache
 def _token() -> str:
-    """Return the password of all clusters of this process: Ray keeps the first one."""
+    """Return the password of all clusters of this process, because Ray uses the first one."""
     return secrets.token_hex(32)
 
 

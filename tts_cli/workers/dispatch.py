@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.core import Encoded, Keep, Result, Task
 from tts_cli.errors import SetupError, StoppedEarly, first_line
-from tts_cli.voices.stage import VoiceStage
+from tts_cli.voices.voice_loader import VoiceLoader
 from tts_cli.workers.cluster import Cluster
-from tts_cli.workers.messages import EncodedVoice, Ended, Ready, Returned, RowOrder, WorkerNews
+from tts_cli.workers.messages import EncodedVoice, Ended, LogMessage, Ready, RowOrder, WorkerNews
 from tts_cli.workers.voices import ClusterVoices
 from tts_cli.workers.worker import WorkerFailed
 from tts_cli.workers.worker_handle import OpenRow, WorkerHandle
 
 if TYPE_CHECKING:
-    from tts_cli.voices.encoding import Ticket
+    from tts_cli.voices.encoding import VoiceFuture
     from tts_cli.voices.needs import Cloning
     from tts_cli.voices.recording import Reference
 
@@ -46,7 +46,7 @@ Event = Callable[[], None]
 LOOK_AHEAD = 1024  # rows per worker that the driver sorts by length
 MAX_DEATHS = 3  # of one worker without a row in between, before it is given up
 MAX_LONE_DEATHS = 3  # of workers that had this row alone, before the row fails
-RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once
+RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs many together
 MAX_RECORDING = 256  # results not yet recorded, before no more rows are given out
 WAIT_S = 0.2  # between two checks whether the run was stopped
 LOOK_S = 5.0  # longest wait for an event
@@ -192,9 +192,9 @@ class Dispatcher:
         for worker, call in zip(workers, calls, strict=True):
             try:
                 worker.counted, last = call.result(REPORT_S)
-                if worker.listening is not None:
-                    log_news(worker, worker.listening.result(REPORT_S))
-                log_news(worker, last)
+                if worker.news is not None:
+                    log_messages(worker, worker.news.result(REPORT_S).messages)
+                log_messages(worker, last)
             except Exception as error:
                 log.debug("worker %d did not send its final report: %s", worker.number, error)
 
@@ -204,7 +204,7 @@ class Dispatcher:
         self, tasks: Iterable[Task | None], places: threading.Semaphore, look_ahead: int
     ) -> None:
         """Body of the thread that plans rows and finds their voices."""
-        stopped, stage = self._events.stopped, VoiceStage(self._cloning, self._voices)
+        stopped, stage = self._events.stopped, VoiceLoader(self._cloning, self._voices)
         try:
             for number, voiced in enumerate(stage.attach(tasks, stopped)):
                 while not (stopped.is_set() or places.acquire(timeout=WAIT_S)):
@@ -277,7 +277,7 @@ class Dispatcher:
         call = worker.actor.speak.remote(orders, *voices)
         self._events.when_answered(call, partial(self._was_called, worker, worker.life))
 
-    def _encode(self, worker: WorkerHandle, reference: Reference, ticket: Ticket) -> None:
+    def _encode(self, worker: WorkerHandle, reference: Reference, ticket: VoiceFuture) -> None:
         """Have a worker encode a recording."""
         worker.add_reference()
         call = worker.actor.encode.remote(reference)
@@ -289,7 +289,7 @@ class Dispatcher:
         worker: WorkerHandle,
         life: int,
         reference: Reference,
-        ticket: Ticket,
+        ticket: VoiceFuture,
         found: Future[EncodedVoice],
     ) -> None:
         if (error := found.exception()) is None:
@@ -382,18 +382,18 @@ class Dispatcher:
                 self._died(worker, WorkerFailed(f"it has not responded for {STILL_S:.0f} s"))
 
     def _ask(self, worker: WorkerHandle) -> None:
-        """Find out when a worker's process is there."""
+        """Find out when a worker's process has started."""
         call = worker.actor.hello.remote()
         self._events.when_answered(call, partial(self._met, worker, worker.life))
 
     def _met(self, worker: WorkerHandle, life: int, found: Future[None]) -> None:
-        """A process is there, or Ray has not started it yet and may not know that the one before
-        is gone.
+        """A process was started, or Ray has not started it yet and may not know that the previous
+        one has ended.
         """
         if life != worker.life:
             return
         if (error := found.exception()) is None:
-            self._listen(worker)
+            self._await_news(worker)
             call = worker.actor.ready.remote()
             self._events.when_answered(call, partial(self._is_ready, worker, life))
         elif self._cluster.is_final(error) or time.perf_counter() - worker.lost_s > START_S:
@@ -414,7 +414,6 @@ class Dispatcher:
                 self._events.fail(SetupError(cause.message, cause.remedy))
             return
         worker.begin(found.result())
-        self._await_rows(worker)
         if worker.restarts:
             log.info("worker %d was restarted", worker.number)
 
@@ -427,21 +426,24 @@ class Dispatcher:
         else:
             self._events.fail(self._cluster.cause(error))
 
-    def _await_rows(self, worker: WorkerHandle) -> None:
-        """Ask a worker for the next results."""
-        call = worker.actor.ended.remote()
-        self._events.when_answered(call, partial(self._have_ended, worker, worker.life))
+    def _await_news(self, worker: WorkerHandle) -> None:
+        """Ask a worker for results and messages."""
+        worker.news = worker.actor.news.remote().future()
+        take = partial(self._take_news, worker, worker.life)
+        worker.news.add_done_callback(lambda found: self._events.put(partial(take, found)))
 
-    def _have_ended(self, worker: WorkerHandle, life: int, found: Future[Returned]) -> None:
+    def _take_news(self, worker: WorkerHandle, life: int, found: Future[WorkerNews]) -> None:
         if found.exception() is not None:
-            self._was_called(worker, life, found)
+            if worker.ready is not None:  # else the answer of `ready` has the reason
+                self._was_called(worker, life, found)
             return
-        returned = found.result()
+        news = found.result()
+        log_messages(worker, news.messages)
         if life == worker.life:
-            worker.heartbeat_s = time.perf_counter()
-            worker.num_behind = returned.num_behind
-            self._await_rows(worker)
-        self.take(worker, returned.ended)
+            worker.take_news(news)
+            if worker.given_up is None:
+                self._await_news(worker)
+        self.take(worker, news.ended)
 
     def _died(self, worker: WorkerHandle, error: BaseException) -> None:
         """Give a worker's rows to others, and wait for its next process, or give it up."""
@@ -473,24 +475,8 @@ class Dispatcher:
         worker.lose()
         self._cluster.kill(worker.actor, is_final=True)
 
-    def _listen(self, worker: WorkerHandle) -> None:
-        """Ask a worker for its messages."""
-        worker.listening = worker.actor.listen.remote().future()
-        take = partial(self._heard, worker, worker.life)
-        worker.listening.add_done_callback(lambda found: self._events.put(partial(take, found)))
 
-    def _heard(self, worker: WorkerHandle, life: int, found: Future[WorkerNews]) -> None:
-        if found.exception() is not None:
-            return
-        log_news(worker, found.result())
-        if life == worker.life:
-            worker.beat(found.result().heartbeat)
-            if worker.given_up is None:
-                self._listen(worker)
-
-
-def log_news(worker: WorkerHandle, news: WorkerNews) -> None:
+def log_messages(worker: WorkerHandle, messages: Iterable[LogMessage]) -> None:
     """Log the messages of a worker."""
-    for one in news.said:
-        if one.text:
-            logging.getLogger(one.logger).log(one.level, "worker %d: %s", worker.number, one.text)
+    for one in messages:
+        logging.getLogger(one.logger).log(one.level, "worker %d: %s", worker.number, one.text)

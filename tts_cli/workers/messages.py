@@ -14,7 +14,7 @@ from tts_cli.errors import StoppedEarly
 if TYPE_CHECKING:
     from models.base import Voice
     from tts_cli.plan.room import Needs
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RowOrder:
     """A task to synthesize."""
 
     number: int  # of the row at this worker
-    voiced: Voiced  # without voice and ticket, which other processes cannot use
+    voiced: TaskWithVoice  # without voice and ticket, which other processes cannot use
     voice: int | None  # index among the voices of the call
 
 
@@ -70,14 +70,6 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Returned:
-    """Results of a worker."""
-
-    ended: list[Ended]
-    num_behind: int  # pieces of other rows that have left their slots
-
-
-@dataclass(frozen=True)
 class EncodedVoice:
     """The voice of a reference."""
 
@@ -87,8 +79,8 @@ class EncodedVoice:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A log message."""
+class LogMessage:
+    """A log message of a worker."""
 
     logger: str
     level: int
@@ -97,7 +89,9 @@ class Said:
 
 @dataclass(frozen=True)
 class WorkerNews:
-    """Messages and the heartbeat of a worker."""
+    """Results, log messages and the heartbeat of a worker."""
 
-    said: list[Said]
-    heartbeat: int  # differs from the last one if the worker made progress
+    ended: list[Ended]
+    messages: list[LogMessage]
+    num_behind: int = 0  # pieces of other rows that have left their slots
+    heartbeat: int = -1  # differs from the last one if the worker made progress

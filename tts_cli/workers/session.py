@@ -1,8 +1,8 @@
 """Synthesize through workers: start them, dispatch rows to them, and sum up their reports.
 
 The caller's thread does all of it; another thread plans rows, and some record them, see
-`Dispatcher`. For a run whose driver has no model, a worker generates the voices: each call is a
-process of its own, with a worker's share of the devices.
+`Dispatcher`. For a run whose driver has no model, a worker generates the voices: each call runs in
+a separate process with a worker's share of the devices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tts_cli.workers.worker import Worker, version
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.engine.made_voices import Studio, Work
+    from tts_cli.engine.made_voices import RunWork, Work
     from tts_cli.plan.room import Needs
     from tts_cli.voices.needs import Cloning
 
@@ -69,7 +69,7 @@ class WorkerSession:
         self._token: Path | None = None
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`. Workers with too little room for the rows are replaced."""
+        """Start Ray and the workers; workers with too little room for the rows are replaced."""
         if needs is None or (self._room is not None and needs.fits(self._room)):
             return
         if self._room is None:
@@ -80,18 +80,18 @@ class WorkerSession:
         yield "loading the model in each worker", lambda: self._start(needs)
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """See `Session`."""
+        """Dispatch tasks to the workers."""
         self._has_run = True
         self._dispatcher.run(tasks, keep)
         if self._events.error is not None:
             raise self._events.error
 
     def stop(self) -> None:
-        """See `Session`."""
+        """Ask for an orderly end; any thread may call it."""
         self._events.stop()
 
     def close(self) -> None:
-        """See `Session`."""
+        """End the workers, and leave Ray."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -102,7 +102,7 @@ class WorkerSession:
             remove_stale_parts(self._token.parent)  # the token, and parts of workers that died
 
     def facts(self) -> SessionFacts:
-        """See `Session`. The device is that of the first worker."""
+        """Return the sums of all workers, and the device of the first one."""
         workers = self._dispatcher.workers
         if self._has_run:
             self._dispatcher.collect_reports()
@@ -168,8 +168,8 @@ class WorkerSession:
 
 
 @contextmanager
-def elsewhere(config: RunConfig) -> Iterator[Studio]:
-    """One worker, as long as voices are made."""
+def elsewhere(config: RunConfig) -> Iterator[RunWork]:
+    """Yield a function that calls others in one worker, to generate voices."""
     alone = config if config.ray_address is not None else replace(config, workers="1")
     cluster = Cluster(alone)
 
@@ -188,7 +188,7 @@ def elsewhere(config: RunConfig) -> Iterator[Studio]:
 
 
 def there(config: RunConfig, share: Share) -> RunConfig:
-    """Settings as another process has them."""
+    """Return settings for another process."""
     model = config.model
     if model is not None and Path(model).expanduser().is_dir():
         model = str(Path(model).expanduser().absolute())

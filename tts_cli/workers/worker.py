@@ -12,6 +12,7 @@ import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
@@ -24,59 +25,53 @@ from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.store.files import AudioWriter
 from tts_cli.versions import versions
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import (
     EncodedVoice,
     Ended,
+    LogMessage,
     Ready,
-    Returned,
     RowOrder,
-    Said,
     WorkerConfig,
     WorkerNews,
 )
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.voices.encoding import Ticket
+    from tts_cli.voices.encoding import VoiceFuture
     from tts_cli.voices.recording import Reference
 
 log = logging.getLogger(__name__)
 
 END_S = 5.0  # for threads to end after the last row
-LOOK_S = 0.1  # between two checks of how many rows have left their slots
-TOLD_SHARE = 16  # of the slots: a change of so many such rows is reported
-LISTEN_S = 1.0  # between two reports without a message
+LOOK_S = 0.1  # between two checks for messages and for rows that have left their slots
+REPORT_SHARE = 16  # a change by this part of the slots in such rows is reported
+NEWS_S = 1.0  # longest time between two reports
 GATHER_S = 0.03  # that a finished row waits for others, to be reported together
 WAIT_S = 0.2  # between two checks whether the run has ended
-MAX_SAID = 10_000
+MAX_MESSAGES = 10_000
 
 
 class WorkerFailed(Exception):  # noqa: N818
     """This process can synthesize no more rows; its successor may."""
 
 
-class _Ear(logging.Handler):
-    """Store messages until the driver asks for them."""
+class _MessageStore(logging.Handler):
+    """Stores messages until they are reported to the driver."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: queue.Queue[Said] = queue.Queue(MAX_SAID)
+        self.messages: deque[LogMessage] = deque()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Store a message, unless the driver has not asked for long."""
-        if not self.said.full():
-            self.said.put(Said(record.name, record.levelno, record.getMessage()))
+        """Store a message, unless too many wait."""
+        if len(self.messages) < MAX_MESSAGES:
+            message = LogMessage(record.name, record.levelno, record.getMessage())
+            self.messages.append(message)
 
-    def take(self, timeout_s: float) -> list[Said]:
-        """Return the messages; waits for the first one."""
-        found = []
-        try:
-            found.append(self.said.get(timeout=timeout_s) if timeout_s else self.said.get_nowait())
-            while True:
-                found.append(self.said.get_nowait())
-        except queue.Empty:
-            return found
+    def take(self) -> list[LogMessage]:
+        """Remove and return the messages."""
+        return [self.messages.popleft() for _ in range(len(self.messages))]
 
 
 class Worker:
@@ -86,21 +81,23 @@ class Worker:
 
     def __init__(self, settings: WorkerConfig) -> None:
         self._settings = settings
-        self._ear = _Ear()
+        self._log = _MessageStore()
         for name in ("tts_cli", "models", "kernels"):
             logging.getLogger(name).setLevel(settings.level)
-            logging.getLogger(name).addHandler(self._ear)
+            logging.getLogger(name).addHandler(self._log)
         self._ready: Future[Ready] = Future()
-        # Rows and references to process, in order; None: no more for now.
-        self._orders: queue.SimpleQueue[Voiced | tuple[Reference, Future[Ticket]] | None]
+        # Rows and references to process, in order; None: no others for now.
+        self._orders: queue.SimpleQueue[
+            TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None
+        ]
         self._orders = queue.SimpleQueue()
         self._num_came = 0  # rows and references
-        self._num_due = 0  # number of them after which there are no more for now; 0: unknown
+        self._num_due = 0  # number of them after which no others come for now; 0: unknown
         self._tasks: dict[Task, int] = {}  # unfinished, with their numbers
         self._ended: list[Ended] = []  # not yet reported to the driver
-        # Event and loop of the call that waits for results.
+        # Event and loop of the call that waits for news.
         self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
-        self._told_behind = 0  # pieces that had left their slots, in the last report
+        self._reported_behind = 0  # pieces that had left their slots, in the last report
         self._mutex = threading.Lock()
         self._session: LocalSession | None = None  # None: not ready
         self._is_stopped = False
@@ -117,7 +114,7 @@ class Worker:
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows; `ended` returns their results.
+        """Take rows; `news` returns their results.
 
         Args:
             voices: that some of the rows clone.
@@ -138,13 +135,14 @@ class Worker:
                 self._orders.put(voiced)
             self._count_in(len(orders))
 
-    async def ended(self) -> Returned:
-        """Return results; waits for some, or until there is room for other rows.
+    async def news(self) -> WorkerNews:
+        """Return results and messages; waits up to `NEWS_S` for some, or for room for other rows.
 
         Raises:
             WorkerFailed: this process can synthesize no more rows.
         """
-        while True:
+        deadline_s, is_awake = time.perf_counter() + NEWS_S, False
+        while not is_awake and time.perf_counter() < deadline_s:
             with self._mutex:
                 if self._has_news():
                     break
@@ -152,19 +150,21 @@ class Worker:
                     raise self._failure
                 event = asyncio.Event()
                 self._waker = event, asyncio.get_running_loop()
-                wait_s = None if self._session is None or self._is_stopped else LOOK_S
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(event.wait(), wait_s)
+                is_awake = await asyncio.wait_for(event.wait(), LOOK_S)
         if self._ended and self._tasks:
             await asyncio.sleep(GATHER_S)
         with self._mutex:
-            self._has_news()
+            if not self._has_news() and self._failure is not None:
+                raise self._failure
             ended, self._ended = self._ended, []
-            return Returned(ended, self._told_behind)
+            session = self._session
+            heartbeat = -1 if session is None else session.heartbeat  # changes with every frame
+            return WorkerNews(ended, self._log.take(), self._reported_behind, heartbeat)
 
     async def encode(self, reference: Reference) -> EncodedVoice:
         """Encode a recording."""
-        taken: Future[Ticket] = Future()
+        taken: Future[VoiceFuture] = Future()
         with self._mutex:
             self._orders.put((reference, taken))
             self._count_in(1)
@@ -201,24 +201,16 @@ class Worker:
                 self._session.stop()
         self._orders.put(None)
 
-    async def listen(self) -> WorkerNews:
-        """Return the messages since the last call; waits a while for one."""
-        said = await asyncio.to_thread(self._ear.take, LISTEN_S)
-        return WorkerNews(said, self._heartbeat())
-
-    async def counted(self) -> tuple[SessionFacts, WorkerNews]:
-        """Return the totals and the last messages, and answer a waiting `listen`."""
+    async def counted(self) -> tuple[SessionFacts, list[LogMessage]]:
+        """Return the totals and the last messages, and answer a waiting `news`."""
         # The last row is reported before all threads have ended.
         await asyncio.to_thread(self._is_idle.wait, END_S)
         session = self._session
         found = SessionFacts() if session is None else await asyncio.to_thread(session.facts)
-        said = self._ear.take(0)
-        self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes `listen`
-        return found, WorkerNews(said, self._heartbeat())
-
-    def _heartbeat(self) -> int:
-        """Return a number that changes with every frame."""
-        return -1 if self._session is None else self._session.heartbeat
+        messages = self._log.take()
+        with self._mutex:
+            self._wake()
+        return found, messages
 
     def _work(self) -> None:
         """Body of the thread that loads and synthesizes."""
@@ -258,12 +250,11 @@ class Worker:
         session, behind, is_moved = self._session, 0, False
         if session is not None:
             behind = session.num_behind
-            step = max(1, session.loaded.batch.rows // TOLD_SHARE)
-            is_moved = abs(behind - self._told_behind) >= step
+            step = max(1, session.loaded.batch.rows // REPORT_SHARE)
+            is_moved = abs(behind - self._reported_behind) >= step
         if self._ended or is_moved:
-            self._told_behind = behind
-            return True
-        return False
+            self._reported_behind = behind
+        return bool(self._ended or is_moved or self._log.messages)
 
     def _tell(self, ended: Ended) -> None:
         """Report a result to the driver. The caller holds the mutex."""
@@ -311,14 +302,14 @@ class Worker:
         return session, writer
 
     def _due(
-        self, session: LocalSession, first: Voiced | tuple[Reference, Future[Ticket]]
-    ) -> Iterator[Voiced | None]:
+        self, session: LocalSession, first: TaskWithVoice | tuple[Reference, Future[VoiceFuture]]
+    ) -> Iterator[TaskWithVoice | None]:
         """Yield tasks as they come, until there are no more for now. The prompt thread, which owns
         the voices, runs it.
         """
-        order: Voiced | tuple[Reference, Future[Ticket]] | None = first
+        order: TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None = first
         while order is not None:
-            if isinstance(order, Voiced):
+            if isinstance(order, TaskWithVoice):
                 yield order
             else:
                 reference, taken = order

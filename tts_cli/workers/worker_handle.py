@@ -15,12 +15,12 @@ from typing import Any
 
 from tts_cli.engine.pieces import estimated_frames
 from tts_cli.engine.session import SessionFacts
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import Ready, WorkerNews
 
 # Rows that a worker has at most: its slots, half as many more, and a few, so that free slots are
-# filled at once. Other workers cannot take them when the run ends. Rows that wait for the vocoder
-# do not count: with few slots or short rows they can be twice as many as the slots.
+# filled without delay. Other workers cannot take them when the run ends. Rows that wait for the
+# vocoder do not count: with few slots or short rows they can be twice as many as the slots.
 SLOTS_SHARE = 2
 MORE_ROWS = 4
 COMPANY_SHIFT = 3
@@ -30,7 +30,7 @@ COMPANY_SHIFT = 3
 class OpenRow:
     """A task until it is recorded."""
 
-    voiced: Voiced
+    voiced: TaskWithVoice
     frames: float  # estimate
     slots: int = 1  # number of pieces, which it fills at the same time
     turn: int = 0  # rows of a lower turn go first
@@ -38,7 +38,7 @@ class OpenRow:
     lone_deaths: int = 0  # of workers that had only this row
 
     @classmethod
-    def of(cls, voiced: Voiced, turn: int = 0) -> OpenRow:
+    def of(cls, voiced: TaskWithVoice, turn: int = 0) -> OpenRow:
         """Return the row of a task."""
         pieces = voiced.task.pieces
         return cls(voiced, sum(estimated_frames(one.request) for one in pieces), len(pieces), turn)
@@ -83,7 +83,7 @@ class WorkerHandle:
     lost_s: float = field(default_factory=time.perf_counter)  # when it lost its process
     heartbeat: int = 0
     heartbeat_s: float = 0.0  # when it last made progress with its rows
-    listening: Future[WorkerNews] | None = None
+    news: Future[WorkerNews] | None = None  # the answer to the last call for news
     num_rows: int = 0  # recorded rows
     audio_s: float = 0.0  # of these
     load_s: float = 0.0  # of the first process
@@ -135,7 +135,7 @@ class WorkerHandle:
         self.num_sent += 1
 
     def lose(self) -> None:
-        """Its process is gone, and later answers of it are ignored."""
+        """Note that its process has ended; later answers from it are ignored."""
         self.life += 1
         self.num_sent = self.num_behind = 0
         self.ready = None
@@ -148,10 +148,11 @@ class WorkerHandle:
         self.load_s = self.load_s or facts.load_s
         self.capture_s = self.capture_s or facts.capture_s
 
-    def beat(self, heartbeat: int) -> None:
-        """Note whether it made progress since the last heartbeat."""
-        if heartbeat != self.heartbeat:
-            self.heartbeat, self.heartbeat_s = heartbeat, time.perf_counter()
+    def take_news(self, news: WorkerNews) -> None:
+        """Note its progress since the last news."""
+        self.num_behind = news.num_behind
+        if news.ended or news.heartbeat != self.heartbeat:
+            self.heartbeat, self.heartbeat_s = news.heartbeat, time.perf_counter()
 
     def still_s(self) -> float:
         """Seconds without progress on its rows; 0 without rows."""

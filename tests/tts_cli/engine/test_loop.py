@@ -13,7 +13,7 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import Prompt, SpeechRequest
 from tts_cli.engine import loop
-from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
+from tts_cli.engine.loop import MAX_TAKEN, POLL_FRAMES
 from tts_cli.engine.pieces import Attempt
 
 
@@ -256,7 +256,7 @@ def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(jobs, "get", make_and_get)
     assert_spoken(harness.run(), requests)
-    assert max(launches_by.count(launch) for launch in set(launches_by)) <= TAKEN_AT_ONCE
+    assert max(launches_by.count(launch) for launch in set(launches_by)) <= MAX_TAKEN
 
 
 def test_the_next_frames_are_launched_before_the_vocoders_batch_is_laid_out() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,10 @@ from tasks import joined_task, task_of
 from models.base import ModelInfo, Prompt
 from tts_cli.core import Finish, Kind, Remark, Result, Task
 from tts_cli.engine.load import Loaded
-from tts_cli.engine.pieces import Pieces, RetryPolicy
+from tts_cli.engine.pieces import Attempt, Pieces, RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.speech_run import SpeechRun
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 
 TWO = RetryPolicy(2)
 
@@ -80,7 +80,7 @@ def test_a_piece_keeps_only_its_own_samples(session: Loaded) -> None:
     """They come as slices of a whole batch of the vocoder, which would wait in memory with them."""
     task, batch = long_row("a", "abc", "de"), np.zeros(99, np.float32)
     pieces = Pieces(session.model.info, session.batch, TWO)
-    assert len([*pieces.opened([Voiced(task)], threading.Event())]) == 2
+    assert len([*pieces.opened([TaskWithVoice(task)], threading.Event())]) == 2
     codes = np.zeros((99, 2), np.int64)
     spoken = Result(Finish.EOS, samples=batch[:3], codes=codes[:3], frames=3)
     pieces.close(task, 0, spoken, None)
@@ -137,31 +137,46 @@ def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
 def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
     kept: list[Result] = []
     run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
-    run.speak([Voiced(long_row("a", "abc", "de"), error="its voice is gone")])
+    run.speak([TaskWithVoice(long_row("a", "abc", "de"), error="its voice is gone")])
     assert [spoken.error for spoken in kept] == ["piece 1 of 2: its voice is gone"]
 
 
-def test_rows_are_opened_as_the_slots_need_them(session: Loaded) -> None:
-    """Twenty thousand characters are 25 minutes of audio: all rows at once would fill memory."""
+def test_rows_are_opened_as_the_slots_need_them(
+    session: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty thousand characters are 25 minutes of audio: all rows open together would fill memory.
+    Slots get pieces in the order of the rows, so that rows opened first can be closed first; which
+    thread decodes its last piece first depends on the load of the machine.
+    """
     opened: list[int] = []
     kept: list[str] = []
+    admitted: list[str] = []
     run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO, writers=1)
+    admit, pieces = run.engine.scheduler.admit, run.pieces
 
-    class Counting(Pieces):
-        def _open_joined(self, task: Task, stop: threading.Event) -> None:
-            super()._open_joined(task, stop)
-            opened.append(self._num_left)
+    def opening(
+        tasks: Iterable[TaskWithVoice], stop: threading.Event
+    ) -> Iterator[tuple[TaskWithVoice, int]]:
+        for voiced, index in Pieces.opened(pieces, tasks, stop):
+            opened.append(pieces._num_left)
+            yield voiced, index
 
-    run.pieces = Counting(session.model.info, session.batch, TWO)
+    def admitting() -> list[tuple[Attempt, int]]:
+        found = admit()
+        admitted.extend(attempt.task.id for attempt, _ in found if attempt.number == 1)
+        return found
+
+    monkeypatch.setattr(pieces, "opened", opening)
+    monkeypatch.setattr(run.engine.scheduler, "admit", admitting)
     run.speak([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
-    assert len(kept) == 40
+    assert sorted(kept, key=int) == [str(number) for number in range(40)]
     assert max(opened) < 1.5 * 4 + 4
-    assert kept == sorted(kept, key=int)
+    assert admitted == sorted(admitted, key=int)
 
 
 def test_a_run_that_is_stopped_opens_no_more(session: Loaded) -> None:
     pieces, stop = Pieces(session.model.info, session.batch, TWO), threading.Event()
-    given = [Voiced(long_row("a", *"abcdefgh")), Voiced(long_row("b", "a", "b"))]
+    given = [TaskWithVoice(long_row("a", *"abcdefgh")), TaskWithVoice(long_row("b", "a", "b"))]
     threading.Timer(0.05, stop.set).start()
     assert [index for _, index in pieces.opened(given, stop)] == list(range(8))
 

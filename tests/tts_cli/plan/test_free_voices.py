@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ from made_voices import keep
 from models.base import ModelInfo, SpeechRequest
 from models.pace import Pace
 from tts_cli.config import RunConfig
-from tts_cli.core import Row, Status
+from tts_cli.core import BadRow, Row, Status
 from tts_cli.errors import UsageError
-from tts_cli.plan.checks import Judge
-from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
+from tts_cli.plan.checks import RowValidator
+from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, VoiceDesigner
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.item import ManifestFile
-from tts_cli.sources.mapping import RowProblem
 from tts_cli.store.entry import JournalEntry
 from tts_cli.voices.generated import Recipe
 from tts_cli.voices.voice_store import VoiceStore
@@ -55,7 +53,9 @@ def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Manifes
         source = make_source("".join(json.dumps(row) + "\n" for row in given))
         config = RunConfig(**{"model": "fish", **settings})
         found = make_info(**{**FISH, **(info or {})})
-        maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
+        maker = VoiceDesigner(
+            config, make_info(type="voice_design", voices=(), needs_instruct=True)
+        )
         plan = Plan(source, config, found, maker=maker if settings.get("clone_model") else None)
         plan.read()
         return plan.voices
@@ -208,7 +208,7 @@ def test_what_must_be_there(find: Find, kept: Path) -> None:
 
 def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., ModelInfo]) -> None:
     config, info = RunConfig(model="fish"), make_info(**FISH)
-    voices = FreeVoices(config, info, Maker(config, info), VoiceStore())
+    voices = FreeVoices(config, info, VoiceDesigner(config, info), VoiceStore())
     rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}
@@ -245,16 +245,16 @@ def test_who_is_described_otherwise(find: Find, tmp_path: Path) -> None:
 
 
 def test_a_character_without_a_voice(make_info: Callable[..., ModelInfo]) -> None:
-    """Where each row is somebody else there is none for it, which can be mended."""
+    """With a voice for each row there is none for a character; the message has a remedy."""
     row, info = Row(1, 1, "a", SHORT, character="Ben"), make_info(**FISH)
     for settings, said in (
         ({}, None),
         ({"free_voice": "each"}, "--free-voice one generates a voice for it; or"),
     ):
         config = RunConfig(model="fish", **settings)
-        judge = Judge(config, info, makes_voices=True)
-        with pytest.raises(RowProblem, match=said) if said else nullcontext():
-            assert judge.played(row) is row
+        validator = RowValidator(config, info, makes_voices=True)
+        found = validator.validated(row)
+        assert (said in found.message) if isinstance(found, BadRow) and said else found is row
 
 
 def test_many_descriptions(find: Find) -> None:

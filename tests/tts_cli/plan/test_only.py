@@ -11,15 +11,15 @@ from spoken_folders import record, write_folder
 from tts_cli.checks.verdicts import OK, SUSPECT, TakeVerdict, write_verdicts
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import UsageError
-from tts_cli.plan.checks import Only, suspects_of
+from tts_cli.plan.checks import RowFilter, suspects_of
 
 WRONG = (Remark(Kind.WORDS, "9 of 9 words", 3.0),)
 IDS = ["line1", "line7", "line70", "intro/003", "Ümlaut"]
 
 
 def named(*values: str, out: Path | None = None) -> list[str]:
-    only = Only(values, out)
-    found = [row_id for row_id in IDS if only.names(row_id)]
+    only = RowFilter(values, out)
+    found = [row_id for row_id in IDS if only.selects(row_id)]
     only.require_rows("rows.csv", IDS)
     return found
 
@@ -104,5 +104,5 @@ def test_suspects_by_their_voice_and_by_what_was_heard(tmp_path: Path) -> None:
         ],
     )
     ids = [row["id"] for row in rows]
-    only = Only(["suspects"], tmp_path)
-    assert [row_id for row_id in ids if only.names(row_id)] == ["r03", "r04"]
+    only = RowFilter(["suspects"], tmp_path)
+    assert [row_id for row_id in ids if only.selects(row_id)] == ["r03", "r04"]

@@ -18,7 +18,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Event
-from tts_cli.plan.checks import CheckedRows, Judge
+from tts_cli.plan.checks import CheckedRows, RowValidator
 from tts_cli.plan.estimate import estimate_audio_s, estimate_disk_bytes
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import build_request
@@ -37,7 +37,7 @@ def jsonl(*rows: dict[str, Any]) -> str:
 
 
 def checked_rows(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
-    return list(CheckedRows(source, Judge(config, info)).read())
+    return list(CheckedRows(source, RowValidator(config, info)).read())
 
 
 def selected(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[str]:
@@ -83,7 +83,7 @@ def test_an_id_of_a_bad_row_is_taken(make_source: MakeSource, make_info: MakeInf
 
 def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"id": "a"}, {"id": "A"}, {"voice": "nobody"}, {}) + "x\n")
-    rows = CheckedRows(source, Judge(CONFIG, make_info()))
+    rows = CheckedRows(source, RowValidator(CONFIG, make_info()))
     first = list(rows.read())
     assert [isinstance(row, BadRow) for row in first] == [False, True, True, False, True]
     assert list(rows.read()) == first

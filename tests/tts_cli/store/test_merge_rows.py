@@ -9,7 +9,6 @@ import pytest
 from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.errors import UsageError
-from tts_cli.sources.ids import id_hash
 from tts_cli.store.journal import Journal
 from tts_cli.store.merge import Origins
 
@@ -57,5 +56,5 @@ def test_every_case_of_a_target_and_two_folders(tmp_path: Path, preferred: int) 
                 origins.require_no_conflicts()
         else:
             origins.require_no_conflicts()
-            assert origins.folder_of(id_hash("x")) == expected, (kinds, preferred)
+            assert origins.folder_of("x") == expected, (kinds, preferred)
             assert sum(origins.taken.values()) == (expected is not None)

@@ -14,8 +14,8 @@ from tasks import task_of
 
 from models.base import SpeechRequest
 from tts_cli.core import Result
-from tts_cli.voices.stage import Voiced
-from tts_cli.workers.messages import Ended, Returned, RowOrder
+from tts_cli.voices.voice_loader import TaskWithVoice
+from tts_cli.workers.messages import Ended, RowOrder, WorkerNews
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
 
 
@@ -55,20 +55,20 @@ def worker() -> Iterator[Quiet]:
 
 def orders(*names: str) -> list[RowOrder]:
     return [
-        RowOrder(number, Voiced(task_of(name, SpeechRequest("Hello."))), None)
+        RowOrder(number, TaskWithVoice(task_of(name, SpeechRequest("Hello."))), None)
         for number, name in enumerate(names, 1)
     ]
 
 
-def answer(call: Coroutine[Any, Any, Returned]) -> Returned:
+def answer(call: Coroutine[Any, Any, WorkerNews]) -> WorkerNews:
     """What a call gives within a while."""
     return asyncio.run(asyncio.wait_for(call, 10))
 
 
 def test_rows_that_end_together_are_told_together(worker: Quiet) -> None:
-    async def both() -> Returned:
+    async def both() -> WorkerNews:
         await worker.speak(orders("a", "b", "c"))
-        waiting = asyncio.ensure_future(worker.ended())
+        waiting = asyncio.ensure_future(worker.news())
         await asyncio.sleep(0.05)
         assert not waiting.done(), "nothing has ended"
         worker.end("b")
@@ -78,7 +78,7 @@ def test_rows_that_end_together_are_told_together(worker: Quiet) -> None:
 
     assert sorted(one.number for one in answer(both()).ended) == [1, 2]
     worker.end("c")
-    assert [one.number for one in answer(worker.ended()).ended] == [3]
+    assert [one.number for one in answer(worker.news()).ended] == [3]
 
 
 def test_that_no_more_come_is_known_once_the_last_are_there(worker: Quiet) -> None:
@@ -96,26 +96,48 @@ def test_that_no_more_come_is_known_once_the_last_are_there(worker: Quiet) -> No
 
 def test_rows_behind_their_slots_are_told_of(worker: Quiet) -> None:
     loaded = SimpleNamespace(batch=SimpleNamespace(rows=32))
-    session: Any = SimpleNamespace(num_behind=1, loaded=loaded)
+    session: Any = SimpleNamespace(num_behind=1, loaded=loaded, heartbeat=7)
     worker._session = session
 
-    async def moving() -> Returned:
-        waiting = asyncio.ensure_future(worker.ended())
+    async def moving() -> WorkerNews:
+        waiting = asyncio.ensure_future(worker.news())
         await asyncio.sleep(2 * LOOK_S)
         assert not waiting.done(), "one of 32 is not worth a word"
         session.num_behind = 5
         return await waiting
 
-    assert answer(moving()) == Returned([], 5)
+    found = answer(moving())
+    assert (found.ended, found.num_behind, found.heartbeat) == ([], 5, 7)
+
+
+def test_messages_are_reported_without_a_result(worker: Quiet) -> None:
+    logging.getLogger("tts_cli").warning("careful: %d", 5)
+    found = answer(worker.news())
+    assert [(one.level, one.text) for one in found.messages] == [(logging.WARNING, "careful: 5")]
+
+
+def test_totals_answer_a_waiting_call_for_news(
+    worker: Quiet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a run does not wait for the next regular report."""
+    monkeypatch.setattr("tts_cli.workers.worker.NEWS_S", 60.0)
+
+    async def both() -> WorkerNews:
+        waiting = asyncio.ensure_future(worker.news())
+        await asyncio.sleep(0.05)
+        await worker.counted()
+        return await waiting
+
+    assert answer(both()).ended == []
 
 
 def test_a_worker_that_fails_tells_what_ended_first(worker: Quiet) -> None:
     asyncio.run(worker.speak(orders("a", "b")))
     worker.end("a")
     worker._end(WorkerFailed("the device is gone"))
-    assert [one.number for one in answer(worker.ended()).ended] == [1]
+    assert [one.number for one in answer(worker.news()).ended] == [1]
     with pytest.raises(WorkerFailed, match="the device is gone"):
-        answer(worker.ended())
+        answer(worker.news())
     with pytest.raises(WorkerFailed):
         asyncio.run(worker.speak(orders("c")))
 
@@ -124,5 +146,5 @@ def test_a_stopped_worker_gives_rows_back_unspoken(worker: Quiet) -> None:
     asyncio.run(worker.speak(orders("a")))
     worker._end(None)
     asyncio.run(worker.speak(orders("b")))
-    ended = answer(worker.ended()).ended
+    ended = answer(worker.news()).ended
     assert [(one.number, one.spoken) for one in ended] == [(1, None), (1, None)]
