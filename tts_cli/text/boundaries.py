@@ -16,7 +16,7 @@ Markup, addresses, and quotations that fit into a piece are never cut. Quotation
 within a paragraph; a straight mark opens after a space, and an apostrophe closes a single quotation
 only after another mark, since it mostly is part of a word.
 
-Packages do worse: syntok, the best one tried, supports only English, German and Spanish, ignores 。,
+Packages do worse: syntok, the best one tried, knows English, German and Spanish only, ignores 。,
 and cuts "Jan. | 3rd" and "3. | Oktober".
 """
 
