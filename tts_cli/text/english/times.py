@@ -14,7 +14,8 @@ from tts_cli.text.english.words import (
     counted,
     has_article,
 )
-from tts_cli.text.rule import Rule, ends_sentence, one_of, where
+from tts_cli.text.rule import Rule, any_case, ends_sentence, one_of, where
+from tts_cli.text.tables import load_table
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
@@ -130,10 +131,7 @@ LENGTHS = where(
         _lasting,
     ),
 )
-_MET = re.compile(
-    r"\b(?i:meet|arriv|leav|pick|wake|woke|dinner|lunch|breakfast|see (?:yo)?u"
-    r"|be there)"
-)
+_MET = re.compile(rf"\b{any_case(load_table('english')['cues']['met'])}")
 RULES = (
     Rule(
         r"(?<![\w.:])12[.:]00(?= (?:noon|midnight|midday)\b)",
