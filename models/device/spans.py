@@ -72,8 +72,6 @@ class Stage:
 
     name: str
     run: Callable[[], Any]
-    num_bytes: int  # modelled: the least that must be read or written
-    num_ops: int  # modelled: two per multiply-add
 
 
 def time_stage(
