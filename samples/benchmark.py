@@ -96,7 +96,8 @@ def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     flags = ("--device", args.device)
     if args.baseline is None:
         return run(args.folder, only, kernels, args.repeats, args.budget, flags)
-    from tts_cli.app.baseline import Baseline
+    from baseline import Baseline
+
     from tts_cli.errors import UsageError
 
     try:

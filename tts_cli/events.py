@@ -60,6 +60,23 @@ class Event(Enum):
     FAILED_RETAKE = auto()
     FIXED = auto()  # a failed row that has such a take now
 
+    # Files that are derived from rows or converted
+    DERIVED = auto()  # a file that was written
+    NOT_DERIVED = auto()  # a row without it
+    EDITED_FILE = auto()  # a file that was not written, because a user edited it
+    NOT_IN_SOURCE = auto()  # a row of the target that the source folder never had
+    REMOVED_FROM_SOURCE = auto()  # a row that the source folder no longer has
+    OLDER_FORMAT = auto()  # a file in a format other than the recorded one
+
+    # Takes that are transcribed, rated or aligned
+    MEASURED = auto()  # audio_s, words
+    MEASURED_BEFORE = auto()  # a take with the result of an earlier run
+    OTHER_LANGUAGE = auto()  # a take in a language that the recognizer or aligner lacks
+    WITHOUT_WORDS = auto()
+    WITHOUT_AUDIO = auto()
+    CHANGED_FILE = auto()  # a file whose hash differs from the journal's
+    GUESSED = auto()  # an aligned word that no dictionary has
+
     # Notes on rows that are named
     HOPELESS = auto()  # the row is certain to fail, alone
     RECORDING = auto()
@@ -128,7 +145,8 @@ class Count:
             self.add_number(fact, other.sums[fact], value, name)
 
     def __str__(self) -> str:
-        return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
+        names = self.first[:MAX_NAMES]
+        return ", ".join(names) + ", ..." * (self.count > len(names))
 
     def and_more(self) -> str:
         """The first names, and the number of the others."""

@@ -6,11 +6,10 @@ what `FrameModel` needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial, wraps
 from typing import Any, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -430,21 +429,9 @@ class SpeechModel(FrameModel):
         if is_failed:
             self.talker.decoder.cache.clear(index)
 
-    def codes(self, slots: Sequence[int], frames: Sequence[int]) -> list[Tensor]:
-        """(F, K) int64 codes of slots, copies on the model's device.
-
-        All of them with a few operations: each one may have to wait for the interpreter.
-
-        Args:
-            frames: how many each slot has.
-        """
-        stored = self.slots.codes
-        places = [
-            np.arange(slot * stored.shape[1], slot * stored.shape[1] + count)
-            for slot, count in zip(slots, frames, strict=True)
-        ]
-        index = to_device(np.concatenate(places), stored.device)
-        return list(stored.flatten(0, 1)[index].long().split(list(frames)))
+    def codes(self, slot: int, frames: int) -> Tensor:
+        """(F, K) int64 codes of a slot, a copy on the model's device."""
+        return self.slots.codes[slot, :frames].long()
 
     def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
         """Choose rows to decode together among those that wait for `decode_audio`, oldest first:

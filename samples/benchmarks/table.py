@@ -16,7 +16,7 @@ from process import ROOT, CommandFailed, Commands
 from whole_run import Figures, Place
 
 if TYPE_CHECKING:
-    from tts_cli.app.baseline import Baseline
+    from baseline import Baseline
 
 KERNELS = ("auto", "portable")
 

@@ -55,7 +55,7 @@ TABLES = {
         "0.2", ("audio/treatment.py:PostProcessReport", "audio/loudness.py:LoudnessReport"), "entry"
     ),
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
-    "run": Table("0.2", ("app/run.py:report_of", "store/run_file.py:with_folder")),
+    "run": Table("0.2", ("app/run_report.py:report_of", "store/run_file.py:with_folder")),
     "start": Table("0.4", ("startup.py:MOMENTS",), "moment"),
     "totals": Table("0.2", ("app/totals.py:run_totals",)),
     "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),

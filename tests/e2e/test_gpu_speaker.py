@@ -15,7 +15,7 @@ from workbench import Workbench
 
 from tts_cli import Speaker
 from tts_cli.engine import load
-from tts_cli.engine.load import HeldSetting, read_tf32, write_tf32
+from tts_cli.engine.load import ScopedSetting, read_tf32, write_tf32
 from tts_cli.plan.checkpoint import model_source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -93,7 +93,7 @@ def test_the_room_grows_once() -> None:
 
 
 def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = HeldSetting(read_tf32, write_tf32, (False, False))
+    fresh = ScopedSetting(read_tf32, write_tf32, (False, False))
     monkeypatch.setattr(load, "TF32", fresh)  # other tests keep sessions
     device = torch.cuda.current_device()
     flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -217,8 +216,6 @@ class TestProfile:
             assert entry["start_s"] > 0
             for stage in entry["stages"]:
                 assert 0 < stage["p50_ms"] <= stage["p95_ms"] <= stage["p99_ms"]
-                is_modelled = stage["stage"] in ("prefill (batch)", "code predictor", "talker")
-                assert not is_modelled or stage["num_bytes"] > 0
             assert entry["xrt"] == pytest.approx(1 / entry["rtf"])
         assert (report["frames"], report["repeats"]) == (6, 2)
         assert report["versions"]["torch"] == torch.__version__
@@ -272,66 +269,13 @@ class TestProfile:
         result = bench.run("profile", *flags, "--stages", "frame")
         assert result.code == 0, result.err
 
-    def test_a_trace(self, bench: Workbench) -> None:
-        path = bench.folder / "trace.json"
-        flags = (*CPU, "--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
-        result = bench.run("profile", "--model", bench.model, *flags)
-        assert result.code == 0
-        assert result.json["results"]
-        names = {event.get("name") for event in json.loads(path.read_text())["traceEvents"]}
-        assert {"prefill", "frames", "vocoder"} <= names
-
-    def test_a_slower_stage_is_named(self, bench: Workbench) -> None:
-        flags = (*CPU, "--batches", 1, "--frames", 4, "--repeats", 1, "--stages", "frame,write")
-        measure = ("profile", "--model", bench.model, *flags, "--json")
-        report = bench.run(*measure).json
-        baseline = bench.folder / "before.json"
-
-        def compare(*more: object) -> Any:
-            baseline.write_text(json.dumps(report))
-            return bench.run(*measure, "--baseline", baseline, *more)
-
-        write, frame = sorted(
-            report["results"][0]["stages"], key=lambda one: one["stage"] == "frame"
-        )
-        frame["p50_ms"] = 1e6
-        write["p50_ms"] /= 1e3
-        found = compare("--tolerance", "900%")
-        assert found.code == 1
-        assert [stage["what"] for stage in found.json["slower"]] == ["write (one row), batch 1"]
-        told = bench.run(*measure[:-1], "--baseline", baseline)
-        assert told.code == 1
-        assert "\nslower: write (one row), batch 1: " in told.out
-        write["p50_ms"] = 1e6
-        assert compare().code == 0
-        told = bench.run(*measure[:-1], "--baseline", baseline)
-        assert told.out.endswith(f"no stage is slower than in {baseline} by more than 5%\n")
-        report["device"]["dtype"] = "bfloat16"
-        found = compare()
-        assert found.code == 2
-        assert (
-            "was measured with another dtype: bfloat16, now float32; measure both with "
-            "the same settings"
-        ) in found.err
-
     @pytest.mark.parametrize(
         ("flags", "words"),
         [
-            (("--baseline", "no/such.json"), "--baseline no/such.json: No such file"),
-            (
-                ("--baseline", __file__),
-                "is not a report of this command; use the output of `profile --json`, "
-                "or table.json of samples/benchmark.py",
-            ),
-            (
-                ("--baseline", __file__, "--tolerance", "much"),
-                "'much': must be a percentage such as 5%",
-            ),
             (("--batches", "3"), "--batches: 3 is not a power of two"),
             (("--batches", "a"), "--batches 'a': must be numbers with commas"),
             (("--stages", "frame,all"), "--stages: 'all' is not one of prompt, prefill"),
             (("--synthetic", "qwen3-tts-0.6b"), "--synthetic and --model exclude each other"),
-            (("--trace", "no/such/folder/t.json"), "its folder does not exist"),
         ],
     )
     def test_mistakes_cost_no_loading(

@@ -158,13 +158,15 @@ def test_precedence(
         assert f"--seed 3 (not {bench.folder}/tts-cli.toml:1)" in result.err
 
 
+@pytest.fixture
+def done(bench: Workbench, manifest: Path) -> Workbench:
+    """A folder whose rows are done; before `no_model`, so that a test can run alone."""
+    bench.run_once(*bench.command(manifest, *CAP))
+    return bench
+
+
 class TestChanged:
     """Settings that are given and differ."""
-
-    @pytest.fixture
-    def done(self, bench: Workbench, manifest: Path) -> Workbench:
-        bench.run_once(*bench.command(manifest, *CAP))
-        return bench
 
     def test_delivery_is_done(self, done: Workbench, no_model: None) -> None:
         assert bare(done, "--format", "flac").out.startswith("nothing to synthesize: 3 files")
@@ -364,9 +366,13 @@ class TestAgain:
         assert bench.run("again", bench.folder).code == 2
 
     def test_a_strangers_folder(
-        self, bench: Workbench, manifest: Path, monkeypatch: pytest.MonkeyPatch, no_model: None
+        self,
+        bench: Workbench,
+        manifest: Path,
+        done: Workbench,
+        monkeypatch: pytest.MonkeyPatch,
+        no_model: None,
     ) -> None:
-        bench.run_once(*bench.command(manifest, *CAP))
         out = bench.out().path
         secret = bench.folder.parent / "secret.tsv"
         secret.write_text("Hello\tsecret\n")
@@ -407,9 +413,13 @@ class TestAgain:
         assert f"{secret}, --model evil/model (to download); if this folder is" in result.err
 
     def test_files_elsewhere(
-        self, bench: Workbench, manifest: Path, monkeypatch: pytest.MonkeyPatch, no_model: None
+        self,
+        bench: Workbench,
+        manifest: Path,
+        done: Workbench,
+        monkeypatch: pytest.MonkeyPatch,
+        no_model: None,
     ) -> None:
-        bench.run_once(*bench.command(manifest, *CAP))
         monkeypatch.chdir("/")
         result = bench.run("again", bench.out().path)
         assert result.code == 2

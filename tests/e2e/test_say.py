@@ -188,7 +188,7 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
 def test_words_are_timed_beside_it(
     bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = {"speech": 0.4}
+    scores = {"say": 0.4}
     monkeypatch.setattr(app_align, "SphinxAligner", lambda *_: FakeAligner(scores))
     flags = ("Hello there.", "--words", "pocketsphinx", "-o", "a.flac")
     result = say(bench, *flags, "--language", "english", "--json")
@@ -201,7 +201,7 @@ def test_words_are_timed_beside_it(
     assert (found.id, found.sha256) == ("a", hashlib.sha256(data).hexdigest())
     assert (found.score, found.unsure) == (0.4, [])
     (here / "a.words.json").unlink()
-    scores["speech"] = -1.0
+    scores["say"] = -1.0
     lost = say(bench, *flags, "--language", "english")
     assert (lost.code, "no word times: its words were not found in its audio" in lost.err) == (
         1,

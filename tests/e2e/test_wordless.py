@@ -11,9 +11,9 @@ from safetensors.numpy import load_file
 from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
+from models.slots.model import SpeechModel
 from tts_cli.cli import messages as msg
 from tts_cli.core import BadRow, Result, Task
-from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import DiskFull
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
@@ -32,13 +32,13 @@ CAP = ("--max-seconds", 1)
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts of all prompts that are made."""
     texts: list[str] = []
-    make = SpeechRun._prompt
+    make = SpeechModel.prompt
 
-    def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
+    def note(self: SpeechModel, request: SpeechRequest) -> Prompt:
         texts.append(request.text)
         return make(self, request)
 
-    monkeypatch.setattr(SpeechRun, "_prompt", note)
+    monkeypatch.setattr(SpeechModel, "prompt", note)
     return texts
 
 
@@ -169,9 +169,9 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 ) -> None:
     """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
     has_prompt, waited = threading.Event(), []
-    make, keep, fail = SpeechRun._prompt, Store.commit_result, Store.commit_failure
+    make, keep, fail = SpeechModel.prompt, Store.commit_result, Store.commit_failure
 
-    def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
+    def note(self: SpeechModel, request: SpeechRequest) -> Prompt:
         has_prompt.set()
         return make(self, request)
 
@@ -183,7 +183,7 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
         waited.append(has_prompt.wait(60))
         return fail(self, row)
 
-    monkeypatch.setattr(SpeechRun, "_prompt", note)
+    monkeypatch.setattr(SpeechModel, "prompt", note)
     monkeypatch.setattr(Store, "commit_result", slow_keep)
     monkeypatch.setattr(Store, "commit_failure", slow_fail)
     rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]

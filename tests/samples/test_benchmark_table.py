@@ -18,7 +18,7 @@ from tts_cli.main import main
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
 VOICE = "samples/voice/checkpoint"
-MODULES = ("manifests", "memory", "parts", "process", "table", "whole_run")
+MODULES = ("baseline", "manifests", "memory", "parts", "process", "table", "whole_run")
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,6 @@ def test_a_part_that_fails_leaves_the_others(
 def test_a_slower_part_is_named_and_another_gpu_refused(
     bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from tts_cli.app.baseline import Baseline
     from tts_cli.errors import UsageError
 
     def measure(place: Any) -> dict[str, Any]:
@@ -252,7 +251,7 @@ def test_a_slower_part_is_named_and_another_gpu_refused(
     def run(against: Any = None) -> int:
         return bench.table.run(tmp_path, None, ["auto"], 1, None, [], against)  # type: ignore[no-any-return]
 
-    def before(tolerance: str, **about: str) -> Baseline:
+    def before(tolerance: str, **about: str) -> Any:
         path = tmp_path / "before.json"
         found = json.loads((tmp_path / "table.json").read_text())
         found["about"] |= about
@@ -260,7 +259,7 @@ def test_a_slower_part_is_named_and_another_gpu_refused(
         found["parts"][1]["figures"]["xrt"] = 1040.0
         path.write_text(json.dumps(found))
         read = bench.table.conditions_of, bench.table.times_of
-        return Baseline.read(path, tolerance, *read)
+        return bench.baseline.Baseline.read(path, tolerance, *read)
 
     assert run() == 0
     assert run(before("30%")) == 0
@@ -269,6 +268,22 @@ def test_a_slower_part_is_named_and_another_gpu_refused(
     assert slower == ["slower: frames (auto), batch 64: 3.000 ms, before 2.500 (+20.0 %)"]
     with pytest.raises(UsageError, match="another GPU or driver: other, now"):
         run(before("5%", device="other"))
+    with pytest.raises(UsageError, match="'much': must be a percentage such as 5%"):
+        before("much")
+    earlier = before("5%")
+    with pytest.raises(UsageError, match="has no stage in common with this measurement"):
+        earlier.slower({"vocoder, batch 64": 1.0})
+
+
+@pytest.mark.parametrize("found", [[], {"about": 1}, {}, None, {"parts": []}])
+def test_other_files_are_refused(found: Any, bench: SimpleNamespace, tmp_path: Path) -> None:
+    from tts_cli.errors import UsageError
+
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps(found))
+    read = bench.table.conditions_of, bench.table.times_of
+    with pytest.raises(UsageError, match="is not a table of this script"):
+        bench.baseline.Baseline.read(path, "5%", *read)
 
 
 def test_memory_is_taken_and_each_run_said(

@@ -5,7 +5,6 @@ what passes as a process boundary does, and whose processes die when a test says
 from __future__ import annotations
 
 import asyncio
-import logging
 import pickle
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import pytest
 from tts_cli.config import RunConfig
 from tts_cli.workers import session, worker
 from tts_cli.workers.cluster import Share
-from tts_cli.workers.messages import Said, WorkerConfig
+from tts_cli.workers.messages import WorkerConfig
 from tts_cli.workers.worker import Worker
 
 LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises no order
@@ -143,7 +142,6 @@ class Actor:
         for one in self._workers:
             with one._mutex:
                 one._waker = None
-            one._ear.said.put(Said("", logging.DEBUG, ""))  # ends the thread that listens
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
@@ -210,5 +208,5 @@ def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
     kind = type("Cluster", (FakeCluster,), {"calls": []})
     patch.setattr(session, "Cluster", kind)
     # What workers say is heard as it is: they share this process's loggers.
-    patch.setattr(worker._Ear, "emit", lambda *_: None)
+    patch.setattr(worker._MessageStore, "emit", lambda *_: None)
     return kind

@@ -7,7 +7,7 @@ its caller breaks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -202,15 +202,11 @@ class FakeSpeechModel:
         if is_failed:
             self.failed += slots
 
-    def codes(self, slots: Sequence[int], frames: Sequence[int]) -> list[Tensor]:
-        """Codes that name the rows."""
+    def codes(self, slot: int, frames: int) -> Tensor:
+        """Codes that name the row."""
         self._may_fail("codes")
-        assert list(frames) == [self.slots[slot].frames for slot in slots]
-        return [self.row_codes(slot) for slot in slots]
-
-    def row_codes(self, slot: int) -> Tensor:
-        """Codes of one row, for fakes that change them."""
-        return fake_codes(self.slots[slot].request.seed, self.slots[slot].frames)
+        assert frames == self.slots[slot].frames
+        return fake_codes(self.slots[slot].request.seed, frames)
 
     def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
         """AUDIO_ROWS of the rows that wait, once one more is there: all but the second."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tts_cli.app.verify import HeardSession
+from tts_cli.app.verify import StreamVerifier
 from tts_cli.checks.asr import sphinx
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.core import Result, Task
@@ -30,7 +30,7 @@ from tts_cli.store.store import Store
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_result, HeardSession._spoken, sphinx.transcribe_one
+_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_result, StreamVerifier.on_result, sphinx.transcribe_one
 Array = np.ndarray[Any, Any]
 
 
@@ -62,13 +62,13 @@ class Planter:
         heart.
         """
 
-        def spoken(session: HeardSession, task: Task, spoken: Result) -> None:
+        def spoken(session: StreamVerifier, task: Task, spoken: Result) -> None:
             name = f"{task.row.number}.{task.place.take}/1"
             rate_hz = session._planner.info.sample_rate_hz
             _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
 
         put(Store, "commit_result", lambda folder, task, spoken: self.keep(folder, task, spoken))
-        put(HeardSession, "_spoken", spoken)
+        put(StreamVerifier, "on_result", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
@@ -172,7 +172,7 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
         return keep_late
 
     put(Store, "commit_result", late(Store.commit_result))
-    put(HeardSession, "_spoken", late(HeardSession._spoken))
+    put(StreamVerifier, "on_result", late(StreamVerifier.on_result))
     put(ByHeart, "order", draw.shuffle)
 
 

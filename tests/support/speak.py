@@ -60,7 +60,7 @@ def speak(
         statuses = dict(zip(slots, model.status(model.poll(), slots), strict=True))
         ended = [slot for slot in slots if statuses[slot].is_finished]
         for slot in ended:
-            codes = model.codes([slot], [statuses[slot].frames])[0].cpu()
+            codes = model.codes(slot, statuses[slot].frames).cpu()
             clone = prompts[live[slot]].request.clone
             reference = None if clone is None else clone.codes
             (samples,) = model.decode_audio([codes], [reference])

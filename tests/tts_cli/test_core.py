@@ -29,7 +29,7 @@ from tts_cli.core import (
     Work,
 )
 from tts_cli.engine.session import SessionFacts
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import Ended, Ready, RowOrder
 
 WORDS = [word for kind in (Role, Status, Finish, Kind) for word in kind]
@@ -72,7 +72,7 @@ SHAPES = [
     ),
     Result(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", "bb", 3), worker=2),
     Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
-    RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
+    RowOrder(1, TaskWithVoice(task_of("a", REQUEST), error="its voice is gone"), 0),
     Ended(
         1,
         Result(

@@ -1,6 +1,6 @@
 """Find the times of the words of a folder's rows, and write them next to their audio.
 
-The files of a row are written as soon as it is aligned, so a killed command can be run again. Which
+The files of a row are written when it is aligned, so a killed command can be run again. Which
 scores are low for a voice is known only at the end. Files that this changes are then written again.
 """
 
@@ -12,7 +12,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from functools import partial
 from itertools import pairwise
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
-from tts_cli.app.subtitles import warn_of_kept
+from tts_cli.app.subtitles import warn_of_edited
 from tts_cli.checks.asr.aligner import (
     AlignedWord,
     Aligner,
@@ -42,9 +41,8 @@ from tts_cli.checks.folder_rows import FolderAudio, FolderRow, read_folder
 from tts_cli.checks.verdicts import TakeVerdict, verdicts_by_take
 from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
-from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.events import Count
+from tts_cli.events import Event, Events
 from tts_cli.plan.checks import RowFilter
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
@@ -62,37 +60,12 @@ from tts_cli.text.word_alignment import (
 log = logging.getLogger(__name__)
 
 REMEDY = "pocketsphinx, or the folder or Hugging Face repository of a Qwen3-ForcedAligner"
+SKIPPED = {
+    Event.WITHOUT_WORDS: "its text has no words",
+    Event.OTHER_LANGUAGE: "the aligner does not know its language",
+}
 GUESSED = (Known.LETTERS.value, Known.NEIGHBOURS.value)
 MAX_OFF = 5.0  # robust deviations below its voice's median that make a row unsure
-
-
-@dataclass(eq=False)
-class _Row:
-    row: FolderRow
-    path: Path
-    score: float | None = None  # None: not aligned
-    unsure: list[str] = field(default_factory=list)  # reasons in its file
-
-    @property
-    def take(self) -> JournalEntry:
-        return self.row.take
-
-
-@dataclass
-class Alignment:
-    """The result of aligning a folder."""
-
-    aligned: int = 0  # rows aligned in this run
-    kept: int = 0  # rows aligned earlier
-    audio_s: float = 0.0
-    other_language: int = 0
-    without_words: int = 0
-    without_audio: int = 0
-    words: int = 0  # words of the rows aligned in this run
-    guessed: list[str] = field(default_factory=list)  # some words that no dictionary has
-    problems: list[tuple[str, str]] = field(default_factory=list)  # id, reason
-    edited: Count = field(default_factory=Count)  # files edited by a user, not written
-    unsure: list[tuple[str, list[str]]] = field(default_factory=list)  # id, reasons
 
 
 class TakeWords:
@@ -174,6 +147,10 @@ def _normalized(take: JournalEntry) -> NormalizedText:
 class FolderAlignment:
     """Aligns the rows of a folder.
 
+    Attributes:
+        events: counts of the rows.
+        problems: rows that could not be aligned: id and reason.
+        unsure: rows whose times may be wrong: id and reasons.
     Args:
         config: its `only`, `asr_batch` and `lexicon` are used.
         forms: suffixes of further files to write.
@@ -189,100 +166,96 @@ class FolderAlignment:
         forms: Sequence[str] = (),
         names: Callable[[str], bool] | None = None,
     ) -> None:
-        self.found: FolderAudio = read_folder(out)
-        self.done = Alignment()
+        self.events = Events()
+        self.problems: list[tuple[str, str]] = []
+        self.unsure: list[tuple[str, list[str]]] = []
+        self._folder: FolderAudio = read_folder(out)
         self._config, self._forms = config, forms
         only = RowFilter(() if names else config.only, out)
         names = names or only.selects
-        self._named = [row for row in self.found.rows if names(row.id)]
-        only.require_rows(str(out), (row.id for row in self.found.rows))
+        self._rows = [row for row in self._folder.rows if names(row.id)]
+        only.require_rows(str(out), (row.id for row in self._folder.rows))
         self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)
         self._checks = verdicts_by_take(out)
-        self._rows: list[_Row] = []
-        self._shared = SharedNames(row.id for row in self.found.rows)
+        self._found: dict[str, tuple[FolderRow, float, list[str]]] = {}  # row, score, reasons
+        self._shared = SharedNames(row.id for row in self._folder.rows)
 
-    def run(self, aligner: Aligner, progress: Rows) -> Alignment:
+    def run(self, aligner: Aligner, progress: Rows) -> None:
         """Align the rows that are not aligned yet.
 
         Raises:
             Interrupted, StoppedEarly, DiskFull, FolderLocked: the files of aligned rows are
                 complete.
         """
-        text = self.found.last_run.get("text")
-        takes = TakeWords(aligner.identity, text, self._lexicon)
-        with Store(self.found.path, self._config) as folder:
-            waiting = list(self._waiting(folder, takes.transcriber))
+        takes = TakeWords(aligner.identity, self._folder.last_run.get("text"), self._lexicon)
+        with Store(self._folder.path, self._config) as store:
+            waiting = list(self._waiting(store, takes.transcriber))
             requests = (
-                takes.request(place, one.path, one.take) for place, one in enumerate(waiting)
+                takes.request(place, store.out / str(row.file.path), row.take)
+                for place, row in enumerate(waiting)
             )
             with progress(len(waiting)) as shown:
                 for answer in aligner.run(requests):
                     signals.check()
-                    self._add(folder, waiting[answer.place], takes, answer)
-                    ended = self.done.aligned + len(self.done.problems)
-                    shown.update(ended, 0, self.done.audio_s)
-            self._compare(folder, aligner.identity)
-        warn_of_kept(self.done.edited)
-        return self.done
+                    self._add(store, waiting[answer.place], takes, answer)
+                    ended = self.events.num(Event.MEASURED) + len(self.problems)
+                    shown.update(ended, 0, self.events.total(Event.MEASURED, "audio_s"))
+            self._compare(store, aligner.identity)
+        warn_of_edited(self.events.of(Event.EDITED_FILE))
 
-    def _waiting(self, folder: Store, transcriber: Transcriber) -> Iterator[_Row]:
-        for row in self._named:
+    def _waiting(self, store: Store, transcriber: Transcriber) -> Iterator[FolderRow]:
+        for row in self._rows:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
-                self.done.without_audio += 1
-                continue
-            if not transcriber.has_words(take):
-                self.done.without_words += 1
-                continue
-            if not transcriber.is_supported(take):
-                self.done.other_language += 1
-                continue
-            self._report_shared(row.id)
-            stored = self._stored(folder, row, transcriber.identity.name)
-            one = _Row(row, self.found.path / row.file.path)
-            self._rows.append(one)
-            if stored is not None:
-                self.done.kept += 1
-                one.score, one.unsure = stored.score, stored.unsure
-                continue
-            yield one
+                self.events.add(Event.WITHOUT_AUDIO, row.id)
+            elif (reason := transcriber.skipped(take)) is not None:
+                self.events.add(reason, row.id)
+            else:
+                self._report_shared(row.id)
+                stored = self._stored(store, row, transcriber.identity.name)
+                if stored is None:
+                    yield row
+                else:
+                    self.events.add(Event.MEASURED_BEFORE, row.id)
+                    self._found[row.id] = row, stored.score, stored.unsure
 
-    def _stored(self, folder: Store, row: FolderRow, aligner: str) -> WordTimes | None:
+    def _stored(self, store: Store, row: FolderRow, aligner: str) -> WordTimes | None:
         """Return the word times of an earlier run if they are still valid, and write missing
         further files.
         """
-        stored = read_words(folder.out, row.id)
+        stored = read_words(store.out, row.id)
         if stored is None or stored.sha256 != row.take.sha256 or stored.text != row.take.text:
             return None
         if stored.aligner != aligner or stored.id != row.id:
             return None
         for form in self._forms_of(row.id):
-            if not folder.derived.is_for(f"{row.id}{form}", stored.sha256):
-                self._put(folder, stored, form)
+            if not store.derived.is_for(f"{row.id}{form}", stored.sha256):
+                self._put(store, stored, form)
         return stored
 
-    def _add(self, folder: Store, one: _Row, takes: TakeWords, answer: AlignResult) -> None:
+    def _add(self, store: Store, row: FolderRow, takes: TakeWords, answer: AlignResult) -> None:
         """Write the result of a row, and count it."""
         try:
-            times = takes.times(one.take, answer, self._checked(one))
-            self._write(folder, times)
+            times = takes.times(row.take, answer, self._checked(row))
+            self._write(store, times)
         except RowError as error:
-            self.done.problems.append((one.row.id, str(error)))
+            self.problems.append((row.id, str(error)))
             return
-        one.score, one.unsure = times.score, times.unsure
-        self.done.aligned += 1
-        self.done.audio_s += answer.audio_s
-        self.done.words += len(times.words)
-        self.done.guessed += [word.word for word in times.words if word.known in GUESSED]
+        self._found[row.id] = row, times.score, times.unsure
+        words = len(times.words)
+        self.events.add(Event.MEASURED, row.id, audio_s=answer.audio_s, words=words)
+        for word in times.words:
+            if word.known in GUESSED:
+                self.events.add(Event.GUESSED, word.word)
 
-    def _write(self, folder: Store, times: WordTimes) -> None:
+    def _write(self, store: Store, times: WordTimes) -> None:
         for form in (*self._forms_of(times.id), WORDS_SUFFIX):
-            self._put(folder, times, form)
+            self._put(store, times, form)
 
-    def _put(self, folder: Store, times: WordTimes, form: str) -> None:
+    def _put(self, store: Store, times: WordTimes, form: str) -> None:
         data = FORMS[form](times).encode()
-        if folder.write_derived(times.id, form, data, times.sha256) is False:
-            self.done.edited.add(f"{times.id}{form}")
+        if store.write_derived(times.id, form, data, times.sha256) is False:
+            self.events.add(Event.EDITED_FILE, f"{times.id}{form}")
 
     def _forms_of(self, row_id: str) -> list[str]:
         """Return the suffixes of further files, without names that belong to other rows."""
@@ -292,54 +265,50 @@ class FolderAlignment:
         for form in self._forms:
             if (owner := self._shared.owner(row_id, form)) is not None:
                 problem = f"{row_id}{form} is the name of the subtitles of row '{owner}'"
-                self.done.problems.append((row_id, f"{problem}; change one of the two ids"))
+                self.problems.append((row_id, f"{problem}; change one of the two ids"))
 
-    def _compare(self, folder: Store, aligner: Identity) -> None:
+    def _compare(self, store: Store, aligner: Identity) -> None:
         """Compare each row's score with its voice's, and write files again if their `unsure`
         changes.
         """
         scores: dict[Hashable, list[float]] = defaultdict(list)
-        aligned = [one for one in self._rows if one.score is not None]
-        for one in aligned:
-            scores[one.take.voice_name].append(one.score or 0.0)
+        for row, score, _ in self._found.values():
+            scores[row.take.voice_name].append(score)
         voices = usual_values(scores)
-        for one in aligned:
-            voice = voices.get(one.take.voice_name)
-            reasons = _reasons(one.score or 0.0, aligner.least_score, self._checked(one), voice)
-            if reasons:
-                self.done.unsure.append((one.row.id, reasons))
-            if reasons == one.unsure:
+        for row in self._rows:
+            if row.id not in self._found:
                 continue
-            times = read_words(folder.out, one.row.id)
+            _, score, before = self._found[row.id]
+            voice = voices.get(row.take.voice_name)
+            reasons = _reasons(score, aligner.least_score, self._checked(row), voice)
+            if reasons:
+                self.unsure.append((row.id, reasons))
+            times = None if reasons == before else read_words(store.out, row.id)
             if times is not None:
-                self._write(folder, replace(times, unsure=reasons))
+                self._write(store, replace(times, unsure=reasons))
 
-    def _checked(self, one: _Row) -> list[str]:
+    def _checked(self, row: FolderRow) -> list[str]:
         """Return why `check` flagged a row's file."""
-        check: TakeVerdict | None = self._checks.get((one.row.id, one.take.take))
-        if check is None or not check.is_suspect or not check.fits(one.take.sha256):
+        check: TakeVerdict | None = self._checks.get((row.id, row.take.take))
+        if check is None or not check.is_suspect or not check.fits(row.take.sha256):
             return []
         return [reason.text for reason in check.reasons] or [""]
 
 
 class TakeAligner:
-    """Aligns takes that are not in a folder, one at a time, for `say` and the library. Thread-safe.
+    """Aligns takes that are not in a folder, one at a time, for the library.
 
     Args:
         opened: see `aligner_of`.
         text: see `TakeWords`.
-        step: shows that the aligner is loading.
     Raises:
         SetupError: the aligner cannot be loaded.
     """
 
-    def __init__(self, opened: Callable[[], Aligner], text: Any, step: Step) -> None:
-        with step("loading the aligner"):
-            self._aligner = opened()
+    def __init__(self, opened: Callable[[], Aligner], text: Any) -> None:
+        self._aligner = opened()
         self._takes = TakeWords(self._aligner.identity, text)
-        self._next: AlignRequest | None = None
-        self._answers = self._aligner.run(self._requests())
-        self._mutex = threading.Lock()  # guards the three above, and `_is_closed`
+        self._mutex = threading.Lock()  # guards the aligner against `close`
         self._is_closed = False
 
     def of(
@@ -355,33 +324,21 @@ class TakeAligner:
             StoppedEarly: a process died.
             Cancelled: this object is closed.
         """
-        if not self._takes.transcriber.has_words(take):
-            raise RowError("its text has no words")
-        if not self._takes.transcriber.is_supported(take):
-            raise RowError("the aligner does not know its language")
+        if (reason := self._takes.transcriber.skipped(take)) is not None:
+            raise RowError(SKIPPED[reason])
         with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder, self._mutex:
             if self._is_closed:
                 raise Cancelled("the aligner was stopped")
             path = Path(folder) / "speech.wav"
             write(path)
-            self._next = self._takes.request(0, path, take)
-            try:
-                answer = next(self._answers)
-            except BaseException:  # an interrupted caller may call again
-                self._answers = self._aligner.run(self._requests())
-                raise
+            (answer,) = self._aligner.run([self._takes.request(0, path, take)])
         return self._takes.times(take, answer, check)
 
     def close(self) -> None:
+        """Free the aligner."""
         with self._mutex:
             self._is_closed = True
-            self._answers = iter(())
             self._aligner.close()
-
-    def _requests(self) -> Iterator[AlignRequest | None]:
-        while True:
-            one, self._next = self._next, None
-            yield one
 
 
 def _reasons(
@@ -449,7 +406,7 @@ def align(
     screen: Screen,
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
-) -> Alignment:
+) -> FolderAlignment:
     """Align a folder; see `FolderAlignment` for the arguments.
 
     Args:
@@ -461,7 +418,8 @@ def align(
     with screen.step("loading the aligner"):
         aligner = opened()
     with closing(aligner):
-        return rows.run(aligner, screen.progress)
+        rows.run(aligner, screen.progress)
+    return rows
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:

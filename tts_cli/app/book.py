@@ -104,7 +104,7 @@ class BookRun:
         """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
-            # The run has synthesized what was to be: the plan only tells which rows are missing.
+            # After the run, so the plan only lists the rows that are missing.
             config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
             config = replace(config, redo=None, keep_done=True)
             plan = Plan(self._source, config, info, folder, maker=maker)

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +42,7 @@ from tts_cli.checks.verdicts import (
 from tts_cli.config import SAMPLE_VOICE, RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
+from tts_cli.events import Event, Events
 from tts_cli.extras import require
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import RowFilter
@@ -98,20 +99,6 @@ class CheckedTake:
         return () if self.check is None else self.check.reasons
 
 
-@dataclass
-class RecognizerStats:
-    """The result of transcribing or rating takes."""
-
-    heard: int = 0  # takes of this run
-    kept: int = 0  # takes of earlier runs with the same recognizer
-    audio_s: float = 0.0
-    wall_s: float = 0.0
-    other_language: int = 0
-    without_words: int = 0
-    changed: int = 0  # files whose hash differs from the journal's
-    problems: list[tuple[str, str]] = field(default_factory=list)  # id, reason
-
-
 class UnfixedRows(NamedTuple):
     """Failed and suspect rows without a good take, by what can be done about them."""
 
@@ -137,13 +124,14 @@ class FolderCheck:
         self._only = RowFilter(only, out)
         self._names = names or self._only.selects
         self.is_kept = not is_read_only(out)  # whether verdicts are stored
+        self.transcribed, self.rated = Events(), Events()
+        self._problems: list[tuple[str, str]] = []  # id of a row, and why it was not measured
         self._read(out)
         self._only.require_rows(str(out), (row.id for row in self.folder.rows))
 
     def _read(self, out: Path) -> None:
         self.folder: FolderAudio = read_folder(out)
         self.voices = VoiceBaselines(Evidence(row.take) for row in self.folder.rows)
-        self.hearing, self.rating = RecognizerStats(), RecognizerStats()
         self.judged = list(self._takes())
 
     def _takes(self) -> Iterator[CheckedTake]:
@@ -177,6 +165,11 @@ class FolderCheck:
         found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]
         return sorted(found, key=lambda one: -one.check.severity if one.check else 0.0)
 
+    def take_problems(self) -> list[tuple[str, str]]:
+        """Return and forget the rows that could not be measured: id and reason."""
+        found, self._problems = self._problems, []
+        return found
+
     def transcribe(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
         """Transcribe the takes that this recognizer has not transcribed yet.
 
@@ -186,12 +179,22 @@ class FolderCheck:
             Interrupted, StoppedEarly: the transcripts until then are in the file.
         """
         transcriber = self._transcriber(recognizer)
+        waiting = []
+        for one in self.judged:
+            if not one.is_named:
+                continue
+            if transcriber.has_made(one.heard):
+                self.transcribed.add(Event.MEASURED_BEFORE)
+            elif (reason := transcriber.skipped(one.file.take)) is not None:
+                self.transcribed.add(reason)
+            else:
+                one.heard = None  # another recognizer's, which is not comparable
+                waiting.append(one)
 
         def add(one: CheckedTake, answer: AsrResult) -> None:
             one.heard = transcriber.transcript(one.file.take, answer)
 
-        waiting = list(self._untranscribed(transcriber))
-        self._add_results(recognizer, waiting, add, self.hearing, on_take)
+        self._measure(recognizer, waiting, add, self.transcribed, on_take)
 
     def rate(self, rater: Recognizer, on_take: Callable[[int, float], None]) -> None:
         """Predict opinion scores for takes that this rater has not rated yet; see `transcribe`."""
@@ -202,27 +205,27 @@ class FolderCheck:
         waiting = []
         for one in self.judged:
             if one.is_named and one.mos and one.mos.rated_by == rater.identity.name:
-                self.rating.kept += 1
+                self.rated.add(Event.MEASURED_BEFORE)
             elif one.is_named:
                 one.mos = None
                 waiting.append(one)
-        self._add_results(rater, waiting, add, self.rating, on_take)
+        self._measure(rater, waiting, add, self.rated, on_take)
 
     def _transcriber(self, recognizer: Recognizer) -> Transcriber:
         return Transcriber(recognizer.identity, self.folder.last_run.get("text"))
 
-    def _add_results(
+    def _measure(
         self,
         recognizer: Recognizer,
         waiting: list[CheckedTake],
         add: Callable[[CheckedTake, AsrResult], None],
-        hearing: RecognizerStats,
+        events: Events,
         on_take: Callable[[int, float], None],
     ) -> None:
         """Run a recognizer over takes, store its results, and write the file from time to time."""
         transcriber = self._transcriber(recognizer)
-        started_s = written_s = time.perf_counter()
         every_s = WRITE_S
+        written_s = before_s = time.perf_counter()
         asked = (
             transcriber.request(place, one.path, one.file.take) for place, one in enumerate(waiting)
         )
@@ -231,39 +234,24 @@ class FolderCheck:
                 signals.check()
                 one = waiting[answer.place]
                 if answer.problem is not None:
-                    hearing.problems.append((one.row.id, answer.problem))
+                    self._problems.append((one.row.id, answer.problem))
                     continue
                 if answer.sha256 != one.sha256:  # the measurements are of an earlier file
                     one.heard = one.similarity = one.mos = None
                     one.sha256 = answer.sha256
-                    hearing.changed += 1
+                    events.add(Event.CHANGED_FILE)
                 add(one, answer)
-                hearing.heard += 1
-                hearing.audio_s += one.file.take.audio_s
-                on_take(hearing.heard, hearing.audio_s)
                 now_s = time.perf_counter()
+                audio_s, wall_s, before_s = one.file.take.audio_s, now_s - before_s, now_s
+                events.add(Event.MEASURED, audio_s=audio_s, wall_s=wall_s)
+                on_take(events.num(Event.MEASURED), events.total(Event.MEASURED, "audio_s"))
                 if now_s - written_s > every_s:
                     self.write()
                     written_s = time.perf_counter()
                     every_s = max(WRITE_S, (written_s - now_s) / WRITE_SHARE)
         finally:
-            hearing.wall_s = time.perf_counter() - started_s
-            if hearing.heard:
+            if events.num(Event.MEASURED):
                 self.write()
-
-    def _untranscribed(self, transcriber: Transcriber) -> Iterator[CheckedTake]:
-        for one in self.judged:
-            if not one.is_named:
-                continue
-            if transcriber.has_made(one.heard):
-                self.hearing.kept += 1
-            elif not transcriber.has_words(one.file.take):
-                self.hearing.without_words += 1
-            elif not transcriber.is_supported(one.file.take):
-                self.hearing.other_language += 1
-            else:
-                one.heard = None  # another recognizer's, which is not comparable
-                yield one
 
     def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
         """Measure how similar each take is to its voice.
@@ -285,7 +273,7 @@ class FolderCheck:
             try:
                 waves = similarity.speech_segments(one.path, speech, rate_hz)
             except (OSError, ValueError) as error:
-                self.hearing.problems.append((one.row.id, str(error)))
+                self._problems.append((one.row.id, str(error)))
                 continue
             if waves:
                 units = with_fallback(partial(similarity.directions, model, waves), model)

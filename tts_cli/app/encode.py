@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import soundfile
 
-from tts_cli.app.subtitles import audio_digest, warn_of_kept
+from tts_cli.app.subtitles import audio_digest, warn_of_edited
 from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import shifted
 from tts_cli.audio.tags import comment_of_model
@@ -25,7 +25,7 @@ from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.events import Count
+from tts_cli.events import Count, Event, Events
 from tts_cli.named import first_few
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem
@@ -52,7 +52,9 @@ TITLES = tuple(f".{form}" for form in SUBTITLES)
 Timed = tuple[JournalEntry, list[str]]  # a take, and the suffixes of its files with times
 
 
-def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reencoded, Findings]:
+def encode(
+    folder: Path, out: Path, config: RunConfig, step: Step
+) -> tuple[Reencoded, EncodeResult]:
     """Convert the files of a folder into another folder or the same one.
 
     Returns:
@@ -77,14 +79,14 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
             voices.require_no_conflicts()
             voices.run()
         with step("reading the folder"):
-            kinds = {job.source.kind for job in source.find(target, None, Findings())}
+            kinds = {job.source.kind for job in source.find(target, None, EncodeResult())}
         decode, identity = None, ""
         if "codes" in kinds:
             from tts_cli.engine.vocoder import decoder_of
 
             model = load_model(config, step)
             decode, identity = decoder_of(model), model.info.identity
-        found = Findings()
+        found = EncodeResult()
         with step("converting files"):
             noted: list[Timed] = []
             jobs = _collect_timed(source.find(target, identity, found), folder, noted)
@@ -94,7 +96,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
             copy_timed_files(noted if out == folder else all_timed, folder, target)
         if out != folder:
             remove_gone(source, target, found)
-            found.older = older_files(target)
+            count_older_files(target, found.events)
     found.left += made.failed
     return made, found
 
@@ -163,10 +165,10 @@ def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> Non
                     kept.add(name)
             except (RowError, SetupError, OSError, UnicodeError) as error:
                 log.warning("row %s: its %s was not copied: %s", old.id, suffix, error)
-    warn_of_kept(kept)
+    warn_of_edited(kept)
 
 
-def remove_gone(source: SourceFolder, target: Store, findings: Findings) -> None:
+def remove_gone(source: SourceFolder, target: Store, result: EncodeResult) -> None:
     """Move the files of rows that were removed from the source folder to the takes of the target,
     and count rows that the source folder never had.
     """
@@ -177,17 +179,17 @@ def remove_gone(source: SourceFolder, target: Store, findings: Findings) -> None
         if source.journal.row(take.id).is_removed and source.run_of(take) is not None:
             gone.append(take.id)
         else:
-            findings.strays.add(take.id)
+            result.events.add(Event.NOT_IN_SOURCE, take.id)
     stayed = target.remove(gone)
-    findings.left += stayed
+    result.left += stayed
     for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
-        findings.gone.add(row_id)
+        result.events.add(Event.REMOVED_FROM_SOURCE, row_id)
     target.update_totals()
 
 
-def older_files(target: Store) -> Count:
-    """Return the audio files of rows in a format other than the recorded one."""
-    found = Count(is_sorted=True)
+def count_older_files(target: Store, events: Events) -> None:
+    """Count the audio files of rows in a format other than the recorded one."""
+    names = []
     for row_id, path in audio_files(target.out):
         name = path.relative_to(target.out).as_posix()
         has_format = path.suffix == f".{target.writer.format}"
@@ -196,8 +198,9 @@ def older_files(target: Store) -> Count:
         file = target.journal.file(row_id)
         take = None if file is None else target.journal.take(row_id, file.take)
         if take is None or take.path != name:
-            found.add(name)
-    return found
+            names.append(name)
+    for name in sorted(names):
+        events.add(Event.OLDER_FORMAT, name)
 
 
 def require_own_files(source: SourceFolder, target: Store) -> None:
@@ -236,21 +239,18 @@ class Run(NamedTuple):
 
 
 @dataclass
-class Findings:
-    """The rows that are not converted, and other files of the target folder."""
+class EncodeResult:
+    """The result of converting a folder."""
 
-    done: int = 0
-    gone: Count = field(default_factory=Count)  # ids of rows removed from the target
-    strays: Count = field(default_factory=Count)  # ids of rows that the source never had
-    older: Count = field(default_factory=Count)  # names of files in another format
-    left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
+    events: Events = field(default_factory=Events)
+    left: list[tuple[str, str]] = field(default_factory=list)  # rows that are not possible: reasons
 
 
 class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
     Raises:
-        UsageError: there is no journal.
+        UsageError: the journal is missing.
         SetupError: a file of ours cannot be read.
     """
 
@@ -310,7 +310,7 @@ class SourceFolder:
         return None
 
     def find(
-        self, target: Store, identity: str | None, findings: Findings
+        self, target: Store, identity: str | None, result: EncodeResult
     ) -> Iterator[ReencodeJob]:
         """Yield the files to convert, and count the other rows.
 
@@ -320,15 +320,15 @@ class SourceFolder:
         """
         for record in self.records():
             if self.journal.row(record.id).status is not Status.OK:
-                findings.left.append((record.id, why_failed(record)))
+                result.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, target):
-                findings.done += 1
+                result.events.add(Event.DONE)
                 continue
             try:
                 yield self._job(record, target.writer.native_rate_hz, identity)
             except RowError as error:
-                findings.left.append((record.id, str(error)))
+                result.left.append((record.id, str(error)))
 
     def _job(self, record: JournalEntry, rate_hz: int, identity: str | None) -> ReencodeJob:
         run = self.run_of(record)

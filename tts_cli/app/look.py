@@ -18,7 +18,7 @@ from tts_cli.named import counted, shown_size, shown_value
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.estimate import measured_xrt
-from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.free_voices import VoiceDesigner, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import Strays
 from tts_cli.setting import About, flag
@@ -97,7 +97,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
     return DryRunReport(plan, measured_xrt(config.out), warnings)
 
 
-def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
+def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, VoiceDesigner]:
     """Check everything that needs no manifest. Returns as `who_speaks`."""
     signals.check()  # imports may have swallowed an interrupt
     if log.isEnabledFor(logging.DEBUG):  # reading them takes a while

@@ -26,7 +26,7 @@ from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
 from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import RowValidator, require_speakable
-from tts_cli.plan.free_voices import Maker, makes_voices
+from tts_cli.plan.free_voices import VoiceDesigner, makes_voices
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.recording import (
     MAX_SECONDS,
@@ -109,9 +109,9 @@ def design_voice(
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} already exists", remedy="add --overwrite to replace it")
     info = require_cloning_model(config)
-    maker = Maker(config, info)
+    maker = VoiceDesigner(config, info)
     if design_config is not None:
-        maker = Maker(design_config, approved_info(design_config))
+        maker = VoiceDesigner(design_config, approved_info(design_config))
     row = require_row({"seed": seed, **spoken})
     _require_maker(maker, row, design_config is not None)
     validator = RowValidator(replace(maker.config, cast=None), maker.info, makes_voices=True)
@@ -147,7 +147,7 @@ def design_voice(
     return path, stored
 
 
-def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
+def _require_maker(maker: VoiceDesigner, row: Row, is_design: bool) -> None:
     """Raise UsageError if a checkpoint cannot generate the voice that was asked for."""
     info = maker.info
     if is_design and not info.needs_instruct:

@@ -30,7 +30,7 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
         The takes as `choose_takes` returns them, and whether a book's chapters are now out of date.
     Raises:
         UsageError, RowError: as `choose_takes`; UsageError also for a choice that cannot be parsed,
-            or if there is no journal.
+            or if the journal is missing.
     """
     _require_journal(out)
     wanted = [parse_choice(choice) for choice in choices]
@@ -48,7 +48,7 @@ def list_takes(out: Path) -> list[dict[str, Any]]:
     alternatives.
 
     Raises:
-        UsageError: there is no journal.
+        UsageError: the journal is missing.
     """
     _require_journal(out)
     journal, takes = Store.read_only(out).journal, []

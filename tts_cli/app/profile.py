@@ -1,33 +1,28 @@
 """Time the stages of a loaded model; `cli/profile.py` prints the figures.
 
-In addition to its time, a stage has the minimum of bytes and operations, computed from the
-configuration (the vocoder's are counted on one row), the achieved share of the GPU's measured
-peaks, and the number of kernels. `warmup` runs the same fixed rows.
+In addition to its time, a stage has its share of the frame and the number of its kernels. `warmup`
+runs the same fixed rows.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import tempfile
 import time
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.profiler import ProfilerActivity, record_function
+from torch.profiler import ProfilerActivity
 from torch.profiler import profile as torch_profile
-from torch.utils.flop_counter import FlopCounterMode
 
-from kernels.launch.dispatch import override
 from models.base import Prompt, SpeechRequest, Voice
 from models.device.buckets import is_power_of_two
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
-from tts_cli.app.baseline import Baseline, conditions_of, times_of
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
@@ -41,8 +36,6 @@ from tts_cli.voices.encoding import ENCODE_ROWS
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
-
-log = logging.getLogger(__name__)
 
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 VOCODER_ROWS = 32
@@ -60,21 +53,14 @@ def profile(
     frames: int,
     repeats: int | None,
     stages: str | None,
-    trace: Path | None,
-    baseline: Path | None,
-    tolerance: str,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Measure a checkpoint; the arguments are the command's options.
 
     Returns:
-        The figures of each batch size, and a report, whose `slower` lists the stages that take
-        longer than in the baseline.
+        The figures of each batch size, and a report.
     Raises:
-        UsageError, SetupError: the stages cannot be measured or compared.
+        UsageError, SetupError: the stages cannot be measured.
     """
-    against = None
-    if baseline is not None:
-        against = Baseline.read(baseline, tolerance, conditions_of, times_of)
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
     chosen = parse_stages(stages) if stages else STAGES
@@ -84,19 +70,11 @@ def profile(
     loaded = open_checkpoint(replace(config, max_batch=max(sizes)))
     profiler = Profiler(loaded, frames, repeats or (50 if is_cuda else 5), chosen)
     results: list[dict[str, Any]] = []
-    if against is not None:
-        against.require_like(conditions_of(profiler.report(results)))
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
             continue
         results.insert(0, with_fallback(functools.partial(profiler.measure, size), loaded.model))
-        if trace is not None and len(results) == 1:
-            profiler.write_trace(trace, results[0]["batch"])
-            log.info("trace written to %s", trace)
-    report = profiler.report(results)
-    if against is not None:
-        report["slower"] = against.slower(times_of(report))
-    return results, report
+    return results, profiler.report(results)
 
 
 class Profiler:
@@ -122,8 +100,6 @@ class Profiler:
         self.frames = min(frames, loaded.model.info.max_frames)
         self.repeats = repeats
         self.chosen = frozenset(stages)
-        self.peak = peak_of(loaded.device)
-        self.has_bf16 = loaded.dtype == torch.bfloat16
         self.captures: list[dict[str, Any]] = []  # of all batch sizes
         self.capture_s = 0.0
 
@@ -195,22 +171,16 @@ class Profiler:
         runner = model.graph_runners()[0]
         stages = []
         if "prefill" in self.chosen:
-            cost = prefill_cost(model, [prompt.num_tokens for prompt in prompts])
-            repeats = min(5, self.repeats)
             run = functools.partial(model.prefill, prompts, slots)
-            stages.append(self._device("prefill (batch)", run, repeats, *cost))
+            stages.append(self._device("prefill (batch)", run, min(5, self.repeats)))
         else:
             model.prefill(prompts, slots)
         model.decode_frames(batch, min(8, self.frames))
         position = prompts[0].num_tokens + self.frames // 2
-        parts = model.stages(batch, position)
-        # The code predictor's time includes sampling.
-        whole = [part for part in parts if not part.name.startswith("sampling")]
-        cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
-        frame = self._device("frame", lambda: runner.run(batch), None, *cost)
-        for stage in parts if "parts" in self.chosen else ():
+        frame = self._device("frame", lambda: runner.run(batch))
+        for stage in model.stages(batch, position) if "parts" in self.chosen else ():
             captured = self._captured(stage.name, stage.run, runner.capturer)
-            entry = self._device(stage.name, captured, None, stage.num_bytes, stage.num_ops)
+            entry = self._device(stage.name, captured)
             entry["share"] = entry["p50_ms"] / frame["p50_ms"]
             stages.append(entry)
         frame["share"] = 1.0
@@ -226,34 +196,9 @@ class Profiler:
         # The codebooks of every checkpoint have at least 32 entries.
         codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
         name = f"vocoder ({rows} x {self.frames} frames)"
-        num_bytes, num_ops = self._vocoder_cost(shape)
-        entry = self._device(
-            name,
-            lambda: self.model.decode_audio(codes),
-            min(10, self.repeats),
-            num_bytes * rows,
-            num_ops * rows,
-        )
+        run = functools.partial(self.model.decode_audio, codes)
+        entry = self._device(name, run, min(10, self.repeats))
         return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
-
-    def _vocoder_cost(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """Return the bytes of codes and samples, and the operations, of one row.
-
-        They are counted while it is decoded; (0, 0) for a model without a vocoder network.
-        """
-        network = getattr(getattr(self.model, "vocoder", None), "network", None)
-        if network is None:
-            return 0, 0
-        codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
-        # The counter does not know the operations of our kernels.
-        in_place = {torch.ops.aten.addmm_: addmm_ops, **dict.fromkeys(ATTENTIONS, attention_ops)}
-        with (
-            override("reference"),
-            FlopCounterMode(display=False, custom_mapping=in_place) as counter,
-        ):
-            samples = network(codes)
-        moved = codes.numel() * codes.itemsize + samples.numel() * samples.itemsize
-        return moved, int(counter.get_total_flops())
 
     def _reference(self, rows: int) -> dict[str, Any]:
         waves = sample_references(self.model, rows, REFERENCE_S)
@@ -300,15 +245,9 @@ class Profiler:
         return lambda: stage.run(0)
 
     def _device(
-        self,
-        name: str,
-        run: Callable[[], Any],
-        repeats: int | None = None,
-        num_bytes: int = 0,
-        num_ops: int = 0,
+        self, name: str, run: Callable[[], Any], repeats: int | None = None
     ) -> dict[str, Any]:
-        times = time_stage(run, self.device, repeats or self.repeats)
-        entry = stage_entry(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
+        entry = stage_entry(name, time_stage(run, self.device, repeats or self.repeats))
         entry["launches"] = count_kernels(run, self.device)
         return entry
 
@@ -320,35 +259,11 @@ class Profiler:
             times.append(1000 * (time.perf_counter() - started))
         return stage_entry(name, times)
 
-    @torch.inference_mode()
-    def write_trace(self, path: Path, batch: int) -> None:
-        model, slots = self.model, list(range(batch))
-        prompts = sample_prompts(model, batch, self.frames)
-        activities = [ProfilerActivity.CPU]
-        if self.device.type == "cuda":
-            activities.append(ProfilerActivity.CUDA)
-        shape = (self.frames, model.info.num_codebooks)
-        codes = [torch.zeros(shape, dtype=torch.int64, device=self.device)] * min(
-            batch, VOCODER_ROWS
-        )
-        with torch_profile(activities=activities, acc_events=True) as profiler:
-            with record_function("prefill"):
-                model.prefill(prompts, slots)
-            with record_function("frames"):
-                model.decode_frames(batch, 5)
-            with record_function("vocoder"):
-                model.decode_audio(codes)
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
-        model.release(slots)
-        profiler.export_chrome_trace(str(path))
-
     def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
         is_cuda = self.device.type == "cuda"
         return {
             "model": self.model.info.identity,
             "device": self.loaded.facts(),
-            "peak": None if self.peak is None else asdict(self.peak),
             "versions": versions(),
             "commit": commit(),
             "frames": self.frames,
@@ -359,36 +274,6 @@ class Profiler:
             "graphs": self.captures,
             "results": results,
         }
-
-
-# torch 2.11 counts no attention with fewer key heads than query heads.
-ATTENTIONS = (
-    torch.ops.aten._scaled_dot_product_efficient_attention,
-    torch.ops.aten._scaled_dot_product_flash_attention,
-    torch.ops.aten._scaled_dot_product_cudnn_attention,
-)
-
-
-def attention_ops(q: list[int], k: list[int], v: list[int], *rest: Any, **named: Any) -> int:
-    """Operations of attention, from the shapes (B, H, T, D_h) of queries, keys and values."""
-    return 2 * q[0] * q[1] * q[2] * k[2] * (q[3] + v[3])
-
-
-def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
-    """Return the operations of an in-place matrix product of shapes (R, K) and (K, N)."""
-    return 2 * int(left[0]) * int(left[1]) * int(right[1])
-
-
-def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
-    """Return the minimum of bytes and operations of a prefill: weights are read once, keys and
-    values written once, and a multiply-add is two operations.
-    """
-    shape = model.config.talker
-    tokens, itemsize = sum(lengths), model.dtype.itemsize
-    width = shape.num_layers * shape.head_dim
-    cache = 2 * tokens * width * shape.num_kv_heads
-    attention = sum(2 * n * (n + 1) * width * shape.num_heads for n in lengths)
-    return itemsize * (shape.num_weights + cache), 2 * tokens * shape.num_weights + attention
 
 
 def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
@@ -405,68 +290,11 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
 
 
-def stage_entry(
-    name: str,
-    times: list[float],
-    num_bytes: int = 0,
-    num_ops: int = 0,
-    peak: Peak | None = None,
-    has_bf16: bool = False,
-) -> dict[str, Any]:
-    """Return the median, 95th and 99th percentile of times in ms, with the achieved rates.
-
-    With a known GPU, also the shares of its peaks and the time at the roofline.
-    """
-    p50, p95, p99 = np.percentile(times, [50, 95, 99])
-    gb_s = num_bytes / p50 / 1e6 if num_bytes else None
-    tflop_s = num_ops / p50 / 1e9 if num_ops else None
-    return {
-        "stage": name,
-        "p50_ms": float(p50),
-        "p95_ms": float(p95),
-        "p99_ms": float(p99),
-        "share": None,
-        "launches": None,
-        "num_bytes": num_bytes or None,
-        "num_ops": num_ops or None,
-        "gb_s": gb_s,
-        "tflop_s": tflop_s,
-        "gb_s_share": gb_s / peak.copy_gb_s if peak and gb_s else None,
-        "tflop_s_share": tflop_s / peak.bf16_tflop_s if peak and tflop_s and has_bf16 else None,
-        "roofline_ms": roofline_ms(num_bytes, num_ops, peak, has_bf16) if peak else None,
-    }
-
-
-@dataclass(frozen=True)
-class Peak:
-    """Measured rates of a GPU."""
-
-    copy_gb_s: float  # a large copy on the device, bytes read plus bytes written
-    bf16_tflop_s: float  # a large matrix product of random bfloat16 numbers
-
-
-# By the driver's name. NVIDIA H200 (SXM, 141 GB), measured with PyTorch: copy of 8.6 GB, product of
-# two 8192 x 8192 matrices (769 to 798 TFLOP/s on several machines). Figures of GPUs that are not
-# listed have no shares.
-PEAKS = {"NVIDIA H200": Peak(4300, 790)}
-
-
-def peak_of(device: torch.device) -> Peak | None:
-    if device.type != "cuda":
-        return None
-    return PEAKS.get(torch.cuda.get_device_name(device))
-
-
-def roofline_ms(num_bytes: int, num_ops: int, peak: Peak, has_bf16: bool) -> float | None:
-    """Return the time to move the bytes or to do the operations in ms, whichever is longer.
-
-    None if both are unknown, or if the stage does not compute in bfloat16.
-    """
-    if not num_bytes and not num_ops:
-        return None
-    if num_ops and not has_bf16:
-        return None
-    return max(num_bytes / peak.copy_gb_s / 1e6, num_ops / peak.bf16_tflop_s / 1e9)
+def stage_entry(name: str, times: list[float]) -> dict[str, Any]:
+    """Return the median, 95th and 99th percentile of times in ms."""
+    p50, p95, p99 = (float(value) for value in np.percentile(times, [50, 95, 99]))
+    entry = {"stage": name, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+    return {**entry, "share": None, "launches": None}
 
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody minds."

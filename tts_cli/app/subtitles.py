@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from tts_cli.audio.pacing import pauses_in
 from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.core import Finish, Row
 from tts_cli.errors import DiskFull, RowError, SetupError
-from tts_cli.events import Count
+from tts_cli.events import Count, Event, Events
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.entry import JournalEntry
@@ -39,54 +39,46 @@ log = logging.getLogger(__name__)
 MAX_NAMED = 5  # rows without subtitles that warnings name
 
 
-@dataclass
-class Made:
-    """The result of writing subtitles."""
-
-    written: int = 0  # files
-    failed: int = 0  # rows
-    kept: Count = field(default_factory=Count)  # files not written, because a user edited them
-
-
-def write_row_subtitles(plan: Plan) -> Made:
+def write_row_subtitles(plan: Plan) -> Events:
     """Write the subtitles of `RunConfig.subtitles` that are missing or out of date.
 
-    Rows whose audio is not of their present text get none.
+    Rows whose audio is not of their present text get none. Returns the counts of written files,
+    files that a user edited, and rows without subtitles.
 
     Raises:
         DiskFull: no space.
         Interrupted: a signal came.
     """
-    made = Made()
+    events = Events()
     for row in plan.texts():
         signals.check()
         try:
-            _write(row, plan, made)
+            _write(row, plan, events)
         except DiskFull:
             raise
         except (OSError, RowError, SetupError, soundfile.LibsndfileError) as error:
-            made.failed += 1
-            if made.failed <= MAX_NAMED:
+            events.add(Event.NOT_DERIVED, row.id)
+            if events.num(Event.NOT_DERIVED) <= MAX_NAMED:
                 log.warning("row %s has no subtitles: %s", row.id, error)
-    if made.failed:
-        log.warning("subtitles of %s could not be written", counted(made.failed, "row"))
-    warn_of_kept(made.kept)
-    log.info("subtitles: %s written", counted(made.written, "file"))
-    return made
+    if failed := events.num(Event.NOT_DERIVED):
+        log.warning("subtitles of %s could not be written", counted(failed, "row"))
+    warn_of_edited(events.of(Event.EDITED_FILE))
+    log.info("subtitles: %s written", counted(events.num(Event.DERIVED), "file"))
+    return events
 
 
-def warn_of_kept(kept: Count) -> None:
+def warn_of_edited(edited: Count) -> None:
     """Report files that were not written because a user edited them."""
-    if kept.count:
+    if edited.count:
         log.warning(
             "%s kept, not written: edited since, or of an earlier version: %s; delete one to have "
             "it made again",
-            counted(kept.count, "file is", "files are"),
-            kept,
+            counted(edited.count, "file is", "files are"),
+            edited,
         )
 
 
-def _write(row: Row, plan: Plan, made: Made) -> None:
+def _write(row: Row, plan: Plan, events: Events) -> None:
     folder = plan.folder
     take, audio = folder.journal.ok_take(row.id), folder.writer.path_of(row.id)
     if take is None or not audio.is_file() or not _is_of(take, row, plan):
@@ -104,9 +96,9 @@ def _write(row: Row, plan: Plan, made: Made) -> None:
     for form in forms:
         data = subtitles(texts, form.removeprefix(".")).encode()
         is_written = folder.write_derived(row.id, form, data, sha256, text)
-        made.written += is_written is True
-        if is_written is False:
-            made.kept.add(f"{row.id}{form}")
+        if is_written is not None:
+            kind = Event.DERIVED if is_written else Event.EDITED_FILE
+            events.add(kind, f"{row.id}{form}")
 
 
 def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:

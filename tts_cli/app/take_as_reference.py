@@ -107,7 +107,7 @@ class TakeAsReference:
         Args:
             takes_codes: prefer codes to lossless audio.
         Raises:
-            RowError: there is no usable source.
+            RowError: no source is usable.
         """
         out, record, run = self.out, self.record, self.run
         has_codec = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tts_cli import startup
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tts_cli.plan.strays import Strays
 
 log = logging.getLogger(__name__)
+
+Hook = Callable[[Task, Result, JournalEntry], None]  # after the commit of a task's result
 
 _OK = (Event.SYNTHESIZED, Event.TAKE, Event.RETAKE)
 _ALL = (*_OK, Event.FAILED, Event.FAILED_RETAKE)
@@ -115,6 +117,21 @@ def num_failed(events: Events) -> int:
     return num(Event.FAILED) + num(Event.RECORDED_INVALID) - num(Event.FIXED)
 
 
+def log_result(task: Task, result: Result, take: JournalEntry) -> None:
+    """Log the result of a row; a hook of a run."""
+    log_entry(take)
+
+
+def log_entry(take: JournalEntry) -> None:
+    """Log an entry: a failure as a warning."""
+    if not take.is_ok:
+        log.warning("row %s failed: %s", take.shown, take.error)
+    elif log.isEnabledFor(logging.DEBUG):
+        suspect = ", ".join(take.suspect) or "nothing suspect"
+        facts = f"{take.audio_s:.2f} s of audio, {take.finish_reason}, attempt {take.attempts}"
+        log.debug("row %s: %s, %s", take.shown, facts, suspect)
+
+
 class ResultRecorder:
     """Commits the results of a run's rows and counts them. Any thread may call it.
 
@@ -122,7 +139,7 @@ class ResultRecorder:
         frame_s: seconds of audio per frame.
         events: of the run.
         failures_allowed: rows that may fail besides the invalid ones; None: all.
-        on_ok: called with every take that is ok, from one thread at a time.
+        hooks: called after every commit, from one thread at a time.
         is_retake: rows are synthesized once more, so failures were counted before.
     """
 
@@ -132,7 +149,7 @@ class ResultRecorder:
         frame_s: float,
         events: Events,
         failures_allowed: int | None = None,
-        on_ok: Callable[[JournalEntry], None] | None = None,
+        hooks: Sequence[Hook] = (log_result,),
         *,
         is_retake: bool = False,
     ) -> None:
@@ -141,10 +158,10 @@ class ResultRecorder:
         self._frame_s = frame_s
         self._events = events
         self._failures_allowed = failures_allowed
-        self._on_ok = on_ok
+        self._hooks = hooks
         self._is_retake = is_retake
         self._num_ended, self._num_failed, self._audio_s = 0, 0, 0.0
-        self._mutex = threading.RLock()  # guards the counts, `on_ok` and `on_row`
+        self._mutex = threading.RLock()  # guards the counts, the hooks and `on_row`
 
     def keep(self, task: Task, spoken: Result) -> None:
         """Commit the result of a task.
@@ -158,9 +175,9 @@ class ResultRecorder:
         with self._mutex:
             kind = self._kind_of(take)
             add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=spoken.usual_s)
-            self._report(take)
-            if take.is_ok and self._on_ok is not None:
-                self._on_ok(take)
+            startup.reach("first_row_s")
+            for hook in self._hooks:
+                hook(task, spoken, take)
             self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)
             if self._failures_allowed is not None:
                 self._require_few_failures(self._failures_allowed)
@@ -171,7 +188,7 @@ class ResultRecorder:
         with self._mutex:
             if row.is_late and take is not None:  # else the check of the manifest reported it
                 add_result(self._events, Event.FAILED, take, is_late=True)
-                self._report(take)
+                log_entry(take)
             else:
                 self._events.add(Event.RECORDED_INVALID)
             self._show_row(is_ok=False)
@@ -189,16 +206,6 @@ class ResultRecorder:
         if not take.is_ok:
             return Event.FAILED
         return Event.TAKE if take.role is Role.EXTRA else Event.SYNTHESIZED
-
-    def _report(self, take: JournalEntry) -> None:
-        if not take.is_ok:
-            log.warning("row %s failed: %s", take.shown, take.error)
-            return
-        startup.reach("first_row_s")
-        if log.isEnabledFor(logging.DEBUG):
-            suspect = ", ".join(take.suspect) or "nothing suspect"
-            facts = f"{take.audio_s:.2f} s of audio, {take.finish_reason}, attempt {take.attempts}"
-            log.debug("row %s: %s, %s", take.shown, facts, suspect)
 
     def _show_row(self, *, is_ok: bool, audio_s: float = 0.0) -> None:
         self._num_ended += 1
@@ -219,11 +226,11 @@ class ResultRecorder:
 def add_result(
     events: Events, kind: Event, take: JournalEntry, *, is_late: bool = False, **seconds: float
 ) -> None:
-    """Count a result; a failed row or take has a group of its own, so that its reason is known.
+    """Count a result; a failed row or take is a separate group, so that its reason is known.
 
     Args:
         is_late: the row cannot be synthesized, which the check of the manifest did not find.
-        seconds: dropped_s, of generated audio that was not kept; expected_s, usual for the text.
+        seconds: dropped_s, of generated audio that was discarded; expected_s, usual for the text.
     """
     is_failed = kind is Event.FAILED
     numbers = {

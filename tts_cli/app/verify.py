@@ -16,12 +16,13 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -29,7 +30,7 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.app.check import CheckedTake, FolderCheck, open_recognizer, require_packages
 from tts_cli.app.look import Screen
-from tts_cli.app.totals import ResultRecorder
+from tts_cli.app.totals import Hook, ResultRecorder
 from tts_cli.atomic import open_to_append
 from tts_cli.audio.file import encode
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
@@ -51,50 +52,50 @@ from tts_cli.store.records import unstored_entry
 
 log = logging.getLogger(__name__)
 
-Note = Callable[[], None]
-T = TypeVar("T")
+Begin = Callable[[], None]
 
 IDLE_S = 0.25  # wait for a further take before an incomplete batch is transcribed
 LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
-class HearingThread(Generic[T]):
+class TranscriberThread:
     """A recognizer with a thread that transcribes takes.
 
     Args:
         text: settings of the text frontend, see `Transcriber`.
-        take_in: called in that thread with the item that was put and the transcript.
+        step: shows that the recognizer is loading.
     Raises:
         SetupError: the recognizer is not available.
     """
 
-    def __init__(
-        self, config: RunConfig, text: Any, step: Step, take_in: Callable[[T, AsrResult], None]
-    ) -> None:
+    def __init__(self, config: RunConfig, text: Any, step: Step) -> None:
         device = config.verify_device or config.device
         require_packages()
         with step("loading the recognizer"):
             self.recognizer = open_recognizer(replace(config, asr=config.verify, device=device))
         self.transcriber = Transcriber(self.recognizer.identity, text)
-        self._take_in = take_in
-        self._feed: SimpleQueue[AsrRequest] = SimpleQueue()
-        self._waiting: dict[int, T] = {}
+        self._requests: SimpleQueue[AsrRequest] = SimpleQueue()
+        self._waiting: dict[int, Callable[[AsrResult], None]] = {}
         self._num_put = 0
         self._is_over = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._hear, name="hearing", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="transcriber", daemon=True)
 
     def begin(self) -> None:
         """Start the thread."""
         self._thread.start()
 
-    def put(self, one: T, path: Path, speech: JournalEntry) -> bool:
-        """Queue a take; from one thread at a time. Return whether it has words to transcribe."""
-        if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
+    def put(self, path: Path, take: JournalEntry, receive: Callable[[AsrResult], None]) -> bool:
+        """Queue a take; from one thread at a time. Return whether it can be transcribed.
+
+        Args:
+            receive: called in the recognizer's thread with the result.
+        """
+        if self.transcriber.skipped(take) is not None:
             return False
         place, self._num_put = self._num_put, self._num_put + 1
-        self._waiting[place] = one
-        self._feed.put(self.transcriber.request(place, path, speech))
+        self._waiting[place] = receive
+        self._requests.put(self.transcriber.request(place, path, take))
         return True
 
     def forget(self) -> None:
@@ -102,9 +103,9 @@ class HearingThread(Generic[T]):
         self._waiting.clear()
         with suppress(Empty):
             while True:
-                self._feed.get_nowait()
+                self._requests.get_nowait()
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Wait until all takes are transcribed. Raises as `require`, and Interrupted."""
         while self._waiting and self._thread.is_alive():
             self._is_over.wait(LOOK_S)
@@ -123,13 +124,12 @@ class HearingThread(Generic[T]):
             self._thread.join()
         self.recognizer.close()
 
-    def _hear(self) -> None:
-        """Run in the thread."""
+    def _run(self) -> None:
         try:
             for answer in self.recognizer.run(self._asked()):
-                one = self._waiting.get(answer.place)
-                if one is not None:
-                    self._take_in(one, answer)
+                receive = self._waiting.get(answer.place)
+                if receive is not None:
+                    receive(answer)
                     self._waiting.pop(answer.place, None)
         except BaseException as error:
             self._error = error
@@ -137,22 +137,15 @@ class HearingThread(Generic[T]):
     def _asked(self) -> Iterator[AsrRequest | None]:
         while not self._is_over.is_set():
             try:
-                yield self._feed.get(timeout=IDLE_S)
+                yield self._requests.get(timeout=IDLE_S)
             except Empty:
                 yield None
         if self._waiting:
             raise Cancelled("the recognizer was stopped")  # do not wait for the rest
 
 
-class _Waiting(NamedTuple):
-    """A take of a folder that waits to be transcribed."""
-
-    speech: JournalEntry
-    before: CheckedTake | None  # earlier checks of the take; None: it is new
-
-
 class Verified(NamedTuple):
-    """The rows of a run after `--verify`; all but `heard` cover rows of earlier runs, too."""
+    """The rows after `--verify`; all fields except `heard` include rows of earlier runs."""
 
     recognizer: str
     rows: int
@@ -189,20 +182,26 @@ class Verification:
         SetupError: the recognizer is not available.
     """
 
-    def __init__(self, plan: Plan, screen: Screen) -> None:
+    def __init__(self, plan: Plan, screen: Screen, hooks: Sequence[Hook]) -> None:
         self._plan = plan
         self._screen = screen
+        self.hooks = (*hooks, self.on_result)
         text = plan.planner.care.facts()
-        self._hearing = HearingThread(plan.config, text, screen.step, self._write)
+        self._thread = TranscriberThread(plan.config, text, screen.step)
         self._num_heard = 0  # takes transcribed by this run
         self._has_begun = False
         self.retake_s = 0.0  # time for synthesizing rows again
         self.is_spoken = False  # whether rows were synthesized again
         self.is_served = False  # whether an interrupted run had done so
 
-    def hear(self, take: JournalEntry) -> None:
-        """Queue a new take; from one thread at a time."""
-        self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
+    def on_result(self, task: Task, result: Result, take: JournalEntry) -> None:
+        """Queue a new take; a hook of the run."""
+        if take.is_ok:
+            self._put(self._plan.folder.out / str(take.path), take, None)
+
+    def _put(self, path: Path, take: JournalEntry, before: CheckedTake | None) -> None:
+        """Queue a take. `before` has the earlier checks of it; None: it is new."""
+        self._thread.put(path, take, partial(self._write, take, before))
 
     def begin(self) -> None:
         """Start transcribing, first the takes that earlier runs left. Raises SetupError."""
@@ -210,17 +209,17 @@ class Verification:
             return
         self._has_begun = True
         for one in self._found().judged:
-            if one.is_named and not self._hearing.transcriber.has_made(one.heard):
-                self._hearing.put(_Waiting(one.file.take, one), one.path, one.file.take)
-        self._hearing.begin()
+            if one.is_named and not self._thread.transcriber.has_made(one.heard):
+                self._put(one.path, one.file.take, one)
+        self._thread.begin()
 
-    def end(self, speaker: Callable[[], Session], note: Note) -> Verified:
+    def end(self, session: Callable[[], Session], begin: Begin) -> Verified:
         """Judge all rows, once all are synthesized; synthesize suspect ones again, judge these, and
         choose the best takes.
 
         Args:
-            speaker: returns the session, which may not have started yet.
-            note: records the run, before anything of it is recorded.
+            session: returns the session, which may not have started yet.
+            begin: records the start of the run.
         Raises:
             Interrupted, StoppedEarly, SetupError, DiskFull: the same command continues.
         """
@@ -229,7 +228,7 @@ class Verification:
         found = self._verdicts()
         suspects, failed = _ids(found.suspects), self._failed(found)
         if suspects or failed:
-            self._speak({*suspects, *failed}, speaker, note)
+            self._retry({*suspects, *failed}, session, begin)
             found = self._verdicts()
             found.pick(nullcontext(plan.folder))
         still_failed = self._failed(found)
@@ -238,7 +237,7 @@ class Verification:
             plan.events.add(Event.FIXED, row_id)
         is_again = self.is_spoken or self.is_served
         return Verified(
-            self._hearing.recognizer.identity.name,
+            self._thread.recognizer.identity.name,
             rows=sum(plan.has(row.id) for row in found.folder.rows),
             heard=self._num_heard,
             mended=[row_id for row_id in (*suspects, *failed) if row_id not in bad],
@@ -250,7 +249,7 @@ class Verification:
 
     def close(self) -> None:
         """Free the recognizer."""
-        self._hearing.close()
+        self._thread.close()
 
     def _found(self) -> FolderCheck:
         return FolderCheck(self._plan.folder.out, names=self._plan.has)
@@ -258,7 +257,7 @@ class Verification:
     def _verdicts(self) -> FolderCheck:
         """Wait for all transcripts, and check all takes against the baselines of all rows."""
         with self._screen.step("transcribing the last rows"):
-            self._hearing.settle()
+            self._thread.finish()
         found = self._found()
         found.write()
         return found
@@ -266,8 +265,8 @@ class Verification:
     def _failed(self, found: FolderCheck) -> list[str]:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
-    def _speak(self, ids: set[str], speaker: Callable[[], Session], note: Note) -> None:
-        """Synthesize rows again."""
+    def _retry(self, ids: set[str], opened: Callable[[], Session], begin: Begin) -> None:
+        """Synthesize further takes of rows."""
         retakes = self._plan.config.retakes
         if not retakes:
             return
@@ -280,13 +279,13 @@ class Verification:
         num_takes = plan.num_pending + plan.num_takes
         log.info("%s retried, with %d takes", rows, num_takes)
         device.require_device(plan.config)
-        session = speaker()
+        session = opened()
         make_ready(session, plan.needs, self._screen.step)
         if plan.folder.run_id is None:
-            note()
+            begin()
         self.is_spoken = True
         events, frame_s = self._plan.events, plan.info.frame_s
-        recorder = ResultRecorder(plan.folder, frame_s, events, on_ok=self.hear, is_retake=True)
+        recorder = ResultRecorder(plan.folder, frame_s, events, hooks=self.hooks, is_retake=True)
         started_s = time.perf_counter()
         try:
             with self._screen.progress(num_takes) as shown:
@@ -296,54 +295,48 @@ class Verification:
         finally:
             self.retake_s = time.perf_counter() - started_s
 
-    def _write(self, waiting: _Waiting, answer: AsrResult) -> None:
-        """Append a transcript to checks.jsonl. Raises StoppedEarly, DiskFull."""
-        speech, path = waiting.speech, self._plan.folder.out / CHECKS_NAME
-        if answer.problem is not None:
-            log.warning("row %s could not be transcribed: %s", speech.id, answer.problem)
-            return
-        line = self._line(answer, *waiting)
-        with writing(path, StoppedEarly), open(open_to_append(path), "ab") as file:
-            file.write(line.encode())  # `end` replaces the file
-        self._num_heard += 1
-
-    def _line(self, answer: AsrResult, speech: JournalEntry, before: CheckedTake | None) -> str:
-        """Return the line of a transcript, with a verdict by fixed limits and earlier scores of the
-        same audio.
+    def _write(self, take: JournalEntry, before: CheckedTake | None, answer: AsrResult) -> None:
+        """Append a transcript to checks.jsonl, with a verdict by fixed limits and earlier scores of
+        the same audio. Raises StoppedEarly, DiskFull.
         """
-        heard = self._hearing.transcriber.transcript(speech, answer)
-        check = verdict_of(Evidence(speech, heard), answer.sha256, VoiceBaselines(()))
+        if answer.problem is not None:
+            log.warning("row %s could not be transcribed: %s", take.id, answer.problem)
+            return
+        transcript = self._thread.transcriber.transcript(take, answer)
+        check = verdict_of(Evidence(take, transcript), answer.sha256, VoiceBaselines(()))
         if before is not None and answer.sha256 == before.sha256:
             check = structs.replace(check, similarity=before.similarity, mos=before.mos)
-        return check.to_line()
+        path = self._plan.folder.out / CHECKS_NAME
+        with writing(path, StoppedEarly), open(open_to_append(path), "ab") as file:
+            file.write(check.to_line().encode())  # `end` replaces the file
+        self._num_heard += 1
 
 
 def _ids(found: list[CheckedTake]) -> list[str]:
     return [one.row.id for one in found]
 
 
-KeepHeard = Callable[[Task, Result, TakeVerdict | None], None]  # None: not transcribed
+KeepChecked = Callable[[Task, Result, TakeVerdict | None], None]
 
-USUAL_ROWS = 32  # first rows of a stream, whose baselines apply to all rows
+BASELINE_ROWS = 32  # first rows of a stream, whose baselines apply to all rows
 STALL_S = 1.0  # without a further row, earlier rows do not wait for more baselines
 WAIT_S = 0.1  # interval of checking for rows to retry
 
 
 @dataclass(eq=False)
-class _Said:
+class _Take:
     """A take of a row without a folder."""
 
-    row: _Row
     task: Task
-    spoken: Result
-    take: JournalEntry
-    heard: Transcript | None = None
+    result: Result
+    entry: JournalEntry
+    transcript: Transcript | None = None
     sha256: str = ""
 
     @property
     def evidence(self) -> Evidence:
         """The measurements of the take."""
-        return Evidence(self.take, self.heard)
+        return Evidence(self.entry, self.transcript)
 
 
 @dataclass(eq=False)
@@ -351,176 +344,138 @@ class _Row:
     """A row that is synthesized without a folder."""
 
     task: Task
-    said: list[_Said] = field(default_factory=list)
+    takes: list[_Take] = field(default_factory=list)
     num_waiting: int = 1  # takes that are not synthesized and transcribed yet
 
 
-class HeardSession:
-    """`--verify` without a folder, for `say` and the library: takes of a session are transcribed,
-    suspect rows are retried, and the best take is passed on.
+class StreamVerifier:
+    """`--verify` without a folder, for one stream of a `Speaker`: takes are transcribed, suspect
+    rows are retried, and the best take is passed on.
 
     The baselines come from the first rows, so these wait for each other. All rows are checked
-    against them, whatever the order of their transcripts.
+    against them, whatever the order of their transcripts. A session synthesizes the tasks that
+    `tasks` yields and passes their results to `on_result`.
 
     Args:
         planner: resolves the further takes.
-        step: shows that the recognizer is loaded.
-    Raises:
-        SetupError: the recognizer is not available.
+        look_ahead: maximum number of rows that can wait for each other.
+        keep: called with the best take of a row and its verdict.
     """
 
-    def __init__(self, config: RunConfig, planner: Resolver, step: Step) -> None:
+    def __init__(
+        self, thread: TranscriberThread, planner: Resolver, look_ahead: int, keep: KeepChecked
+    ) -> None:
+        self._thread = thread
         self._planner = planner
-        self._retakes = config.retakes
-        self._hearing = HearingThread(config, planner.care.facts(), step, self._take_in)
+        self._num_firsts = min(look_ahead, BASELINE_ROWS)
+        self._keep = keep
         self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
-        self._mutex = threading.RLock()
-        self._again: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
-        self._keep: KeepHeard = lambda *_: None
-        self.renew()
-        self._hearing.begin()
+        self._mutex = threading.RLock()  # guards the fields below
+        self._rows: dict[Task, _Row] = {}  # pending rows, by the task of each of their takes
+        self._firsts: list[_Row] = []
+        self._baselines: VoiceBaselines | None = None  # None: too few rows yet
+        self._suspects: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
 
-    def facts(self, task: Task, check: TakeVerdict) -> dict[str, Any]:
-        """Return the facts about the check of a row's take."""
-        return {
-            "recogniser": self._hearing.recognizer.identity.name,
-            "take": task.place.take,
-            "verdict": check.verdict,
-            "heard": None if check.asr is None else check.asr.text,
-        }
-
-    def renew(self, most: int = USUAL_ROWS) -> None:
-        """Begin a new stream without baselines.
-
-        Args:
-            most: maximum number of rows that wait for each other.
-        """
-        with self._mutex:
-            self._hearing.forget()
-            for path in Path(self._folder.name).iterdir():
-                path.unlink(missing_ok=True)
-            self._most = min(most, USUAL_ROWS)
-            self._rows: dict[Task, _Row] = {}  # pending rows, by the task of each of their takes
-            self._firsts: list[_Row] = []
-            self._usual: VoiceBaselines | None = None  # None: too few rows yet
-            self._again = SimpleQueue()
-
-    def speak(self, session: Session, tasks: Iterable[Task | None], keep: KeepHeard) -> None:
-        """Synthesize tasks as `Session.speak`, and pass on the best take of each with its verdict.
+    def tasks(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
+        """Yield tasks, and further takes of suspect rows, until all rows are passed on.
 
         Raises:
             StoppedEarly: the recognizer failed.
         """
-        self._keep = keep
-        session.speak(self._due(tasks), self._spoken)
-
-    def close(self) -> None:
-        """Free the recognizer."""
-        self._hearing.close()
-        self._folder.cleanup()
-
-    def _due(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """Yield the tasks, and further takes of suspect rows, until all rows are passed on."""
         came_s = time.perf_counter()
         for task in tasks:
             if task is not None:
                 came_s = time.perf_counter()
-                self._add(task)
+                with self._mutex:
+                    self._rows[task] = row = _Row(task)
+                    if self._baselines is None and len(self._firsts) < self._num_firsts:
+                        self._firsts.append(row)
             yield task
-            yield from self._look(time.perf_counter() - came_s > STALL_S)
+            yield from self._retries(time.perf_counter() - came_s > STALL_S)
         while self._rows:
-            yield from self._look(True, WAIT_S)
+            yield from self._retries(True, WAIT_S)
             yield None
 
-    def _look(self, has_stalled: bool, wait_s: float = 0.0) -> Iterator[Task]:
+    def on_result(self, task: Task, result: Result) -> None:
+        """Receive the result of a take; any thread may call it."""
+        rate_hz = self._planner.info.sample_rate_hz
+        take = _Take(task, result, unstored_entry(task, result, rate_hz))
+        path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
+        samples = None if result.error is not None else result.samples
+        if samples is not None:
+            path.write_bytes(encode(samples, rate_hz, "wav", "PCM_16"))
+        with self._mutex:
+            self._rows[task].takes.append(take)
+            receive = partial(self._add_transcript, take, path)
+            if samples is None or not self._thread.put(path, take.entry, receive):
+                self._count(take)
+
+    def close(self) -> None:
+        """Drop the takes that are not transcribed yet."""
+        self._thread.forget()
+        self._folder.cleanup()
+
+    def _retries(self, has_stalled: bool, wait_s: float = 0.0) -> Iterator[Task]:
         """Yield the tasks of rows to retry now."""
-        self._hearing.require()
+        self._thread.require()
         with self._mutex:
             self._judge(has_stalled)
         with suppress(Empty):
             while True:
-                row = self._again.get(wait_s > 0, wait_s)
-                for task in self._planner.again(row.task, self._retakes):
+                row = self._suspects.get(wait_s > 0, wait_s)
+                for task in self._planner.again(row.task, self._planner.config.retakes):
                     with self._mutex:
                         self._rows[task] = row
                     yield task
 
-    def _add(self, task: Task) -> None:
-        with self._mutex:
-            self._rows[task] = row = _Row(task)
-            if self._usual is None and len(self._firsts) < self._most:
-                self._firsts.append(row)
-
-    def _spoken(self, task: Task, spoken: Result) -> None:
-        """Receive the result of a take; from any thread."""
-        info = self._planner.info
-        with self._mutex:
-            row = self._rows[task]
-            said = _Said(row, task, spoken, unstored_entry(task, spoken, info.sample_rate_hz))
-            row.said.append(said)
-        path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
-        samples = None if spoken.error is not None else spoken.samples
-        if samples is not None:
-            path.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
-        with self._mutex:
-            if not (samples is not None and self._hearing.put((said, path), path, said.take)):
-                self._know(said)
-
-    def _take_in(self, one: tuple[_Said, Path], answer: AsrResult) -> None:
-        """Receive a transcript, in the recognizer's thread."""
-        said, path = one
+    def _add_transcript(self, take: _Take, path: Path, answer: AsrResult) -> None:
         if answer.problem is not None:
-            log.warning("row %s could not be transcribed: %s", said.task.name, answer.problem)
+            log.warning("row %s could not be transcribed: %s", take.task.name, answer.problem)
         else:
-            said.heard, said.sha256 = (
-                self._hearing.transcriber.transcript(said.take, answer),
-                answer.sha256,
-            )
+            take.transcript = self._thread.transcriber.transcript(take.entry, answer)
+            take.sha256 = answer.sha256
         path.unlink(missing_ok=True)
         with self._mutex:
-            self._know(said)
+            self._count(take)
 
-    def _know(self, said: _Said) -> None:
+    def _count(self, take: _Take) -> None:
         """Count a take as measured. The caller holds the mutex, as for the methods below."""
-        said.row.num_waiting -= 1
-        self._judge(has_stalled=False)
+        if (row := self._rows.get(take.task)) is not None:
+            row.num_waiting -= 1
+            self._judge(has_stalled=False)
 
     def _judge(self, has_stalled: bool) -> None:
         """Check the rows that have all transcripts, once there are baselines."""
-        rows = {row: None for row in self._rows.values()}
+        rows = dict.fromkeys(self._rows.values())
         is_known = not any(row.num_waiting for row in self._firsts)
-        if self._usual is None and len(self._firsts) == self._most and is_known:
-            self._usual = _usual_of(self._firsts)
-        usual = self._usual
-        if usual is None:
-            if not has_stalled or any(row.num_waiting for row in rows):
+        baselines = self._baselines
+        if baselines is None:
+            is_whole = len(self._firsts) == self._num_firsts and is_known
+            if not is_whole and (not has_stalled or any(row.num_waiting for row in rows)):
                 return
-            usual = _usual_of(self._firsts)
+            baselines = VoiceBaselines(row.takes[0].evidence for row in self._firsts)
+            self._baselines = baselines if is_whole else None
         for row in rows:
             if not row.num_waiting:
-                self._settle(row, usual)
+                self._decide(row, baselines)
 
-    def _settle(self, row: _Row, usual: VoiceBaselines) -> None:
+    def _decide(self, row: _Row, baselines: VoiceBaselines) -> None:
         """Pass on a row's best take, or retry the row."""
-        checks = [verdict_of(said.evidence, said.sha256, usual) for said in row.said]
+        takes = sorted(row.takes, key=lambda take: take.task.place.take)
+        checks = [verdict_of(take.evidence, take.sha256, baselines) for take in takes]
         good = [
-            (rank(said.evidence, usual), place)
-            for place, (said, check) in enumerate(zip(row.said, checks, strict=True))
-            if said.spoken.error is None and not check.is_suspect
+            (rank(take.evidence, baselines), place)
+            for place, (take, check) in enumerate(zip(takes, checks, strict=True))
+            if take.result.error is None and not check.is_suspect
         ]
-        own = row.said[0]
-        is_hopeless = own.spoken.samples is None and not own.spoken.attempts  # no prompt fits
+        first, retakes = takes[0].result, self._planner.config.retakes
+        is_hopeless = first.samples is None and not first.attempts  # its prompt does not fit
         draws = not row.task.request.sampling.draws_nothing
-        if not good and len(row.said) == 1 and self._retakes and draws and not is_hopeless:
-            row.num_waiting = self._retakes
-            self._again.put(row)
+        if not good and len(takes) == 1 and retakes and draws and not is_hopeless:
+            row.num_waiting = retakes
+            self._suspects.put(row)
             return
         best = min(good)[1] if good else 0
-        for said in row.said:
-            del self._rows[said.task]
-        self._keep(row.said[best].task, row.said[best].spoken, checks[best])
-
-
-def _usual_of(rows: list[_Row]) -> VoiceBaselines:
-    """Return the usual values of first takes."""
-    return VoiceBaselines(row.said[0].evidence for row in rows)
+        for take in takes:
+            del self._rows[take.task]
+        self._keep(takes[best].task, takes[best].result, checks[best])

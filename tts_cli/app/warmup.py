@@ -78,7 +78,7 @@ def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> s
             for _ in range(CHECK_FRAMES):
                 step(bucket)
         statuses = model.status(model.poll(), slots)
-        codes = model.codes(range(len(statuses)), [status.frames for status in statuses])
+        codes = [model.codes(slot, status.frames) for slot, status in enumerate(statuses)]
         model.release(slots)
         return codes
 

@@ -1,7 +1,7 @@
 """Find the takes that should be listened to, by a table of checks.
 
 A take is compared with the usual values of its voice in its folder (`baselines.py`). A difference
-counts if it is large enough to be heard, and rare: so many robust standard deviations.
+counts if it is audible, and rare: so many robust standard deviations.
 
 Recognizers make errors, and with some voices more than with others. The limits of these checks
 therefore follow the usual errors of the voice, between a minimum and a maximum. They count letters,

@@ -4,7 +4,7 @@ Each stretch of speech becomes a unit vector; those of one voice point in the sa
 row is measured part by part, because one part that drifts does not change the whole much. The
 middle of a voice is the mean of its current takes, without those that are least similar to it.
 
-Source: the encoder is the checkpoint's own, such as an ECAPA-TDNN; each family's README says which.
+Source: the encoder is the checkpoint's own, such as an ECAPA-TDNN; see the README of each family.
 """
 
 from __future__ import annotations

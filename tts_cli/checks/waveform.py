@@ -20,7 +20,7 @@ BUCKETS = 160
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _MAX_THREADS = 8
 _BLOCK = 1 << 16
-_MAX_PEAKS = 1 << 22  # in memory; of a longer file the loudest of several samples is kept
+_MAX_PEAKS = 1 << 22  # in memory; of a longer file the loudest of several samples
 
 
 def outlines(paths: Sequence[Path | None]) -> list[str | None]:

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.cli.messages import log_skipped
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
+from tts_cli.events import Event
 from tts_cli.named import capped, counted
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 
 if TYPE_CHECKING:
-    from tts_cli.app.align import Alignment
+    from tts_cli.app.align import FolderAlignment
 
 log = logging.getLogger(__name__)
 
 MAX_NAMED = 5  # rows of a kind that are listed without --json
-MAX_WORDS = 8  # words missing in the dictionary that are listed
 
 
 @click.command("align", cls=SectionedCommand)
@@ -97,45 +98,46 @@ def command(
     return int(bool(done.problems))
 
 
-def as_dict(done: Alignment) -> dict[str, Any]:
+def as_dict(done: FolderAlignment) -> dict[str, Any]:
+    """Return the result for --json."""
+    num = done.events.num
     return {
-        "aligned": done.aligned,
-        "kept": done.kept,
-        "audio_s": round(done.audio_s, 3),
+        "aligned": num(Event.MEASURED),
+        "kept": num(Event.MEASURED_BEFORE),
+        "audio_s": round(done.events.total(Event.MEASURED, "audio_s"), 3),
         "unsure": [{"id": row_id, "reasons": reasons} for row_id, reasons in done.unsure],
         "left": [{"id": row_id, "reason": reason} for row_id, reason in done.problems],
-        "other_language": done.other_language,
-        "without_words": done.without_words,
-        "without_audio": done.without_audio,
+        "other_language": num(Event.OTHER_LANGUAGE),
+        "without_words": num(Event.WITHOUT_WORDS),
+        "without_audio": num(Event.WITHOUT_AUDIO),
     }
 
 
-def show(config: RunConfig, folder: Path, done: Alignment) -> None:
+def show(config: RunConfig, folder: Path, done: FolderAlignment) -> None:
+    """Print the result of `align`, or of `synth --words`."""
     if config.json:
         echo_json(as_dict(done))
         return
-    for count, why in (
-        (done.other_language, "in a language that the aligner does not support"),
-        (done.without_words, "without words, or without a text in timings.jsonl"),
-        (done.without_audio, "without audio"),
-    ):
-        if count:
-            log.warning("%s %s", counted(count, "row"), why)
+    events = done.events
+    log_skipped(events, "row", "aligner")
     skipped = [f"row {row_id} was skipped: {problem}" for row_id, problem in done.problems]
     for line in capped(skipped, MAX_NAMED, "{} more were skipped; --json lists all"):
         log.warning("%s", line)
-    if done.guessed:
-        some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
-        words = counted(len(done.guessed), "word is", "words are")
+    guessed = events.of(Event.GUESSED)
+    if guessed.count:
+        words = counted(guessed.count, "word is", "words are")
+        some = ", ".join(dict.fromkeys(guessed.first))
         log.info("%s not in the dictionary, such as %s", words, some)
     unsure = [f"unsure: {row_id}: {'; '.join(reasons)}" for row_id, reasons in done.unsure]
     for line in capped(unsure, MAX_NAMED, "unsure: {} more; --json lists all"):
         echo(line)
-    line = f"{counted(done.aligned, 'row')} aligned"
-    if done.aligned:
-        line += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
-    if done.kept:
-        line += f"; {done.kept} already aligned"
+    aligned, before = events.of(Event.MEASURED), events.num(Event.MEASURED_BEFORE)
+    line = f"{counted(aligned.count, 'row')} aligned"
+    if aligned.count:
+        words = counted(int(aligned.sums["words"]), "word")
+        line += f", {words} in {shown_duration(aligned.sums['audio_s'])}"
+    if before:
+        line += f"; {before} already aligned"
     if done.unsure:
         line += f"; {len(done.unsure)} unsure"
     echo(f"{line}; word times: {folder}/<id>{WORDS_SUFFIX}")

@@ -14,18 +14,21 @@ import click
 
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
+from tts_cli.cli.messages import log_skipped
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
+from tts_cli.events import Event
 from tts_cli.named import capped, counted, shortened
 from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
-    from tts_cli.app.check import CheckedTake, FolderCheck, RecognizerStats, UnfixedRows
+    from tts_cli.app.check import CheckedTake, FolderCheck, UnfixedRows
+    from tts_cli.events import Events
 
 log = logging.getLogger(__name__)
 
@@ -85,36 +88,41 @@ def command(folder: Path, **options: Any) -> int:
     screen = RunScreen(config)
     if config.asr is not None:
         name = transcribe_takes(found, config, screen.step, screen.progress)
-        log_results(found.hearing, name, "transcribed")
+        log_results(found.transcribed, name, "transcribed")
+        log_problems(found.take_problems(), "transcribed")
     if config.mos:
-        log_results(found.rating, rate_takes(found, screen.progress), "rated")
+        log_results(found.rated, rate_takes(found, screen.progress), "rated")
+        log_problems(found.take_problems(), "rated")
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
+        log_problems(found.take_problems(), "compared with its voice")
     found.write()
     picked = pick_best(found, config) if config.pick else []
     show(config, found, picked)
     return int(bool(found.suspects or found.failed))
 
 
-def log_results(hearing: RecognizerStats, name: str, did: str) -> None:
-    """Log how many takes the recognizer transcribed or rated, and which it could not."""
-    line = f"{name}: {counted(hearing.heard, 'take')} {did}"
-    if hearing.heard:
-        speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
-        line += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
-    if hearing.kept:
-        line += f"; {hearing.kept} {did} earlier"
+def log_results(events: Events, name: str, did: str) -> None:
+    """Log how many takes the recognizer transcribed or rated."""
+    measured, before = events.of(Event.MEASURED), events.num(Event.MEASURED_BEFORE)
+    line = f"{name}: {counted(measured.count, 'take')} {did}"
+    if measured.count:
+        audio_s, wall_s = measured.sums["audio_s"], max(measured.sums["wall_s"], 1e-9)
+        line += f", {shown_duration(audio_s)} of audio at {audio_s / wall_s:.1f} xRT"
+    if before:
+        line += f"; {before} {did} earlier"
     log.info("%s", line)
-    for count, why in (
-        (hearing.other_language, "in a language that the recognizer does not support"),
-        (hearing.without_words, "without words, or without a text in timings.jsonl"),
-        (hearing.changed, f"changed since the run: the current content was {did}"),
-    ):
-        if count:
-            log.warning("%s %s", counted(count, "take"), why)
-    lines = [f"row {row_id} could not be {did}: {text}" for row_id, text in hearing.problems]
-    for problem in capped(lines, MAX_PROBLEMS, f"{{}} more could not be {did}"):
-        log.warning("%s", problem)
+    log_skipped(events, "take", "recognizer")
+    if changed := events.num(Event.CHANGED_FILE):
+        takes = counted(changed, "take")
+        log.warning("%s changed since the run: the current content was %s", takes, did)
+
+
+def log_problems(problems: list[tuple[str, str]], did: str) -> None:
+    """Log the rows that could not be measured, with their reasons."""
+    lines = [f"row {row_id} could not be {did}: {text}" for row_id, text in problems]
+    for line in capped(lines, MAX_PROBLEMS, f"{{}} more could not be {did}"):
+        log.warning("%s", line)
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
@@ -127,9 +135,9 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "checks": str(path) if found.is_kept else None,
             "rows": len(found.folder.rows),
             "takes": sum(one.is_named for one in found.judged),
-            "heard": found.hearing.heard,
-            "kept": found.hearing.kept,
-            "rated": found.rating.heard,
+            "heard": found.transcribed.num(Event.MEASURED),
+            "kept": found.transcribed.num(Event.MEASURED_BEFORE),
+            "rated": found.rated.num(Event.MEASURED),
             "failed": [row.id for row in failed],
             "suspects": [suspect_as_dict(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],

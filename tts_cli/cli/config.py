@@ -1,4 +1,4 @@
-"""`tts-cli config`: show every setting of a command, its value, and where it comes from."""
+"""`tts-cli config`: show every setting of a command, its value, and the origin of the value."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, se
 from tts_cli.cli.progress import long_step
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.config import RunConfig
+from tts_cli.events import Event
 from tts_cli.named import capped, counted
 from tts_cli.setting import Topic
 
@@ -58,39 +59,42 @@ def command(folder: Path, **options: Any) -> int:
     out = config.out or folder
     out = folder if out.resolve() == folder.resolve() else out
     made, found = encode(folder, out, config, partial(long_step, progress=config.progress))
-    exit_code = int(bool(found.left))
+    exit_code, events = int(bool(found.left)), found.events
+    kinds = Event.REMOVED_FROM_SOURCE, Event.NOT_IN_SOURCE, Event.OLDER_FORMAT
+    gone, strays, older = map(events.of, kinds)
+    done = events.num(Event.DONE)
     if config.json:
         facts = {
             "made": made.count,
-            "done": found.done,
+            "done": done,
             "left": [{"id": row_id, "reason": reason} for row_id, reason in found.left],
-            "removed": found.gone.count,
-            "not_in_source": found.strays.count,
-            "older_files": found.older.count,
+            "removed": gone.count,
+            "not_in_source": strays.count,
+            "older_files": older.count,
             "audio_s": round(made.audio_s, 3),
             "out": str(out),
             "journal": str(out / "timings.jsonl"),
         }
         return show_or_warn(json.dumps(facts, indent=2), exit_code, is_json=True)
     files = counted(made.count, "file")
-    lines = [f"{files} written, {found.done} already done, {len(found.left)} not possible"]
+    lines = [f"{files} written, {done} already done, {len(found.left)} not possible"]
     left = [f"not possible: {row_id}: {reason}" for row_id, reason in found.left]
     lines += capped(left, MAX_NAMED, "not possible: {} more; --json lists all")
-    if found.gone.count:
-        rows = counted(found.gone.count, "row is", "rows are")
-        lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {found.gone}")
-    if found.strays.count:
-        rows = counted(found.strays.count, "row of another folder", "rows of other folders")
-        lines.append(f"{out}/ also has {rows}, kept: {found.strays}")
-    if found.older.count:
-        files = counted(found.older.count, "file")
-        lines.append(f"{out}/ also has {files} in an earlier format, kept: {found.older}")
+    if gone.count:
+        rows = counted(gone.count, "row is", "rows are")
+        lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {gone}")
+    if strays.count:
+        rows = counted(strays.count, "row of another folder", "rows of other folders")
+        lines.append(f"{out}/ also has {rows}, kept: {strays}")
+    if older.count:
+        files = counted(older.count, "file")
+        lines.append(f"{out}/ also has {files} in an earlier format, kept: {older}")
     if found.left:
         lines.append(
             "to get these rows, run their `synth` command again with these flags. It synthesizes "
             "them again. With --save-codes, `encode` can make every later format"
         )
-    if made.count or found.done:
+    if made.count or done:
         lines.append(f"audio and timings.jsonl are in {out}/")
     if out == folder and config.format != "wav" and made.count:
         lines.append(f"for later runs of `synth` into {out}/, also give --format {config.format}")

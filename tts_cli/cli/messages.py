@@ -6,11 +6,14 @@ Each name is a `str.format` template. `{rows}`, `{files}` and `{takes}` are coun
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
 from functools import partial
 
 from tts_cli.events import MAX_EVENT_NAMES, OTHERS, Count, Event, Events
 from tts_cli.named import counted, first_few, shown
+
+log = logging.getLogger(__name__)
 
 # The end of a run, line by line.
 SYNTHESIZED = "{ok:,} of {rows} synthesized"
@@ -256,3 +259,17 @@ def note_lines(events: Events, manifest: str) -> list[str]:
             line = text.format(**words, first=facts["id"], what=facts["what"])
             lines.append(f"{manifest}: {line}")
     return lines
+
+
+_SKIPPED = {
+    Event.OTHER_LANGUAGE: "in a language that the {} does not support",
+    Event.WITHOUT_WORDS: "without words, or without a text in timings.jsonl",
+    Event.WITHOUT_AUDIO: "without audio",
+}
+
+
+def log_skipped(events: Events, noun: str, by: str) -> None:
+    """Log the rows or takes that a recognizer or an aligner could not measure."""
+    for kind, why in _SKIPPED.items():
+        if count := events.num(kind):
+            log.warning("%s %s", counted(count, noun), why.format(by))

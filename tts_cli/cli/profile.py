@@ -1,9 +1,7 @@
-"""`tts-cli profile`: measure the latency of each stage, achieved rates and xRT."""
+"""`tts-cli profile`: measure the latency of each stage, and xRT."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -54,26 +52,6 @@ from tts_cli.setting import Topic
     help="Measure only these stages, which is faster: prompt, prefill, parts (of a frame), frame, "
     "eager (the frame without its graph), vocoder, write, reference, first (audio and row).",
 )
-@click.option(
-    "--trace",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write a Chrome trace of one prefill, five frames and one vocoder batch.",
-)
-@click.option(
-    "--baseline",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Compare with the output of an earlier `profile --json` for the same GPU, dtype and "
-    "versions; exit with 1 if a stage takes longer.",
-)
-@click.option(
-    "--tolerance",
-    metavar="SHARE",
-    default="5%",
-    show_default=True,
-    help="How much longer than in --baseline a stage may take.",
-)
 @common_options
 def command(
     synthetic: str | None,
@@ -81,9 +59,6 @@ def command(
     frames: int,
     repeats: int | None,
     stages: str | None,
-    trace: Path | None,
-    baseline: Path | None,
-    tolerance: str,
     **options: Any,
 ) -> int:
     """Measure how fast this machine synthesizes, stage by stage.
@@ -96,36 +71,24 @@ def command(
     Shows, for each batch size, the p50, p95 and p99 in ms of building a prompt, the prefill, the
     code predictor, the talker, sampling, a whole frame (with and without its graph), the vocoder
     and writing a file, and the time to the first audio and to the first row's file. For each stage
-    it also lists its share of the frame, the number of kernels, the minimum of bytes and operations
-    that the model needs, the rates (GB/s, TFLOP/s), their share of the measured peak of this GPU,
-    and the time at that peak (roofline). xRT is seconds of audio per second; RTF is its inverse.
-    "together" adds the times of frames and vocoder; on a GPU `synth` runs both concurrently.
+    it also lists its share of the frame and the number of kernels. xRT is seconds of audio per
+    second; RTF is its inverse. "together" adds the times of frames and vocoder; on a GPU `synth`
+    runs both concurrently.
     """
     if synthetic and options.get("model"):
         raise UsageError("--synthetic and --model exclude each other", "give only one")
-    if trace is not None and not trace.parent.is_dir():
-        raise UsageError(f"--trace {trace}: its folder does not exist", "create it first")
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
     from tts_cli.app.profile import profile
 
-    results, report = profile(config, batches, frames, repeats, stages, trace, baseline, tolerance)
-    slower = report.get("slower", [])
+    results, report = profile(config, batches, frames, repeats, stages)
     if config.json:
         echo_json(report)
-        return int(bool(slower))
+        return 0
     for result in results:
         show(result)
-    for stage in slower:
-        echo(
-            f"slower: {stage['what']}: {stage['now']:.3f} ms, before {stage['before']:.3f} "
-            f"(+{100 * stage['more']:.1f} %)"
-        )
-    if baseline is not None and not slower:
-        echo(f"no stage is slower than in {baseline} by more than {tolerance}")
-    sys.stdout.flush()
-    return int(bool(slower))
+    return 0
 
 
 def show(result: dict[str, Any]) -> None:
@@ -135,20 +98,12 @@ def show(result: dict[str, Any]) -> None:
             f"{stage['p50_ms']:.3f}",
             f"{stage['p95_ms']:.3f}",
             f"{stage['p99_ms']:.3f}",
-            percent(stage["share"]),
+            "-" if stage["share"] is None else f"{100 * stage['share']:.0f}%",
             "-" if stage["launches"] is None else str(stage["launches"]),
-            amount(stage["num_bytes"] / 1e6) if stage["num_bytes"] else "-",
-            amount(stage["num_ops"] / 1e9) if stage["num_ops"] else "-",
-            amount(stage["gb_s"]) if stage["gb_s"] else "-",
-            percent(stage["gb_s_share"]),
-            amount(stage["tflop_s"]) if stage["tflop_s"] else "-",
-            percent(stage["tflop_s_share"]),
-            "-" if stage["roofline_ms"] is None else f"{stage['roofline_ms']:.3f}",
         ]
         for stage in result["stages"]
     ]
-    columns = ["stage", "p50 ms", "p95 ms", "p99 ms", "of frame", "kernels", "MB", "GFLOP"]
-    columns += ["GB/s", "of peak", "TFLOP/s", "of peak", "roofline ms"]
+    columns = ["stage", "p50 ms", "p95 ms", "p99 ms", "of frame", "kernels"]
     shown = [i for i in range(len(columns)) if i == 0 or any(row[i] != "-" for row in rows)]
     show_table(
         f"batch {result['batch']}",
@@ -168,12 +123,3 @@ def show(result: dict[str, Any]) -> None:
     if first := [stage for stage in result["stages"] if stage["stage"].startswith("first row")]:
         since = result["start_s"] + first[0]["p50_ms"] / 1000
         echo(f"  first row {since:.1f} s after the start of loading")
-
-
-def amount(value: float) -> str:
-    """Return a quantity for the table: three digits, or whole if it has more."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.0f}%"

@@ -142,7 +142,7 @@ class Progress:
 
 
 class RunScreen:
-    """Shows a run on stderr; implements `app.run.Screen`."""
+    """Shows a run on stderr; implements `app.look.Screen`."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config

@@ -21,7 +21,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.progress import Progress, RunScreen
 from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
@@ -131,7 +131,7 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
     row = row_of(text_of(text), fields, config)
     destination.check()
     path = destination.path
-    data, facts = say(row, config, RunScreen(config), "" if path is None else path.stem)
+    data, facts = say(row, config, TextScreen(config), "" if path is None else path.stem)
     destination.write(data)
     times: WordTimes | None = facts["words"]
     if path is not None and times is not None:
@@ -146,6 +146,13 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
         echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
     is_suspect = facts["verified"] is not None and facts["verified"]["verdict"] == "suspect"
     return int(is_suspect or (config.words is not None and times is None))
+
+
+class TextScreen(RunScreen):
+    """Shows no progress, because there is one row."""
+
+    def progress(self, num_rows: int) -> Progress:
+        return Progress(num_rows, "none")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Print the end of a run: the results, where they are, and what to type next."""
+"""Print the end of a run: the results, their place, and what to type next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tts_cli.named import counted, shortened, shown_size
 from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
-    from tts_cli.app.run import RunResult
+    from tts_cli.app.synthesize import RunResult
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
     from tts_cli.events import Events

@@ -107,20 +107,20 @@ def run(
     """Synthesize, or only plan for a dry run, and print the result. Return the exit code.
 
     Args:
-        own, book: see `app.run.run`.
+        own, book: see `app.synthesize.synthesize`.
     """
-    from tts_cli.app.run import look, run
+    from tts_cli.app.synthesize import look, synthesize
 
     screen = RunScreen(config)
     if config.dry_run:
         show_plan(look(source, config, out, screen, own=own), config)
         return 0
     given = click.get_current_context().ensure_object(Invocation)
-    start = partial(run, source, out=out, screen=screen, own=own, origins=given.origins, book=book)
+    start = partial(synthesize, source, out=out, screen=screen, own=own, book=book)
     try:
-        result = start(config)
+        result = start(config, origins=given.origins)
     except SettingsChanged as error:
-        result = start(ask_about_changes(config, error))
+        result = start(ask_about_changes(config, error), origins=given.origins)
     if result.words is not None and config.json:
         result.report["words"] = as_dict(result.words)
     elif result.words is not None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class HeldSetting(Generic[T]):
+class ScopedSetting(Generic[T]):
     """A setting of the process, and its value while at least one thread holds it."""
 
     def __init__(self, read: Callable[[], T], write: Callable[[T], None], value: T) -> None:
@@ -132,7 +132,7 @@ def write_tf32(are_allowed: tuple[bool, bool]) -> None:
 
 
 # float32 means float32: the parity promise holds without TF32.
-TF32 = HeldSetting(read_tf32, write_tf32, (False, False))
+TF32 = ScopedSetting(read_tf32, write_tf32, (False, False))
 
 
 log = logging.getLogger(__name__)

@@ -254,25 +254,14 @@ class Engine:
         slots = [slot for slot, attempt in step.slots.items() if attempt in present]
         statuses = self.model.status(step.poll, slots)
         share_ms = step.span.milliseconds() / max(1, len(step.slots))
-        finished: list[tuple[Attempt, SlotStatus]] = []
+        ended: dict[str, list[int]] = {}  # by reason
         for slot, status in zip(slots, statuses, strict=True):
             attempt = step.slots[slot]
             attempt.decode_ms += share_ms
             attempt.bucket = max(attempt.bucket, step.bucket)
             if status.is_finished:
-                finished.append((attempt, status))
-        sound = [(attempt, status) for attempt, status in finished if status.finish_reason != "nan"]
-        # First: rows without memory for their codes still have their slots, and start again.
-        if sound:
-            codes = self.model.codes(
-                [present[attempt] for attempt, _ in sound], [status.frames for _, status in sound]
-            )
-            for (attempt, _), row_codes in zip(sound, codes, strict=True):
-                attempt.codes = row_codes
-        ended: dict[str, list[int]] = {}  # by reason
-        for attempt, status in finished:
-            self._finish(attempt, present[attempt], status)
-            ended.setdefault(status.finish_reason, []).append(present[attempt])
+                self._finish(attempt, present[attempt], status)
+                ended.setdefault(status.finish_reason, []).append(present[attempt])
         for reason, freed in ended.items():
             self.model.release(freed, is_failed=reason == "nan")
 
@@ -283,6 +272,8 @@ class Engine:
             attempt.finish, attempt.trouble = None, NAN
         else:
             attempt.finish = Finish(status.finish_reason)
+            # First: a row without memory for its codes still has its slot, and starts again.
+            attempt.codes = self.model.codes(slot, attempt.frames)
         best = attempt if attempt.codes is not None else attempt.fallback or attempt
         again = self.retry(attempt)
         self.scheduler.finish(slot)

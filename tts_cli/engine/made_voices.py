@@ -24,7 +24,7 @@ from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
 from tts_cli.plan.checkpoint import never_ends
-from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
+from tts_cli.plan.free_voices import Ask, FreeVoices, VoiceDesigner
 from tts_cli.plan.resolve import build_request
 from tts_cli.plan.room import Needs
 from tts_cli.plan.split_rule import SplitRule
@@ -56,7 +56,7 @@ class Words(NamedTuple):
     most_s: float = MAX_MADE_S
 
 
-def voice_task(words: Words, maker: Maker) -> Task:
+def voice_task(words: Words, maker: VoiceDesigner) -> Task:
     """Return the task that generates a voice: its text unchanged, with limits for its length."""
     config, info = maker
     can_end = not never_ends(config.model)
@@ -84,7 +84,7 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
         Cancelled: the session was stopped.
     """
     config, info = session.config, session.info
-    tasks = [voice_task(words, Maker(config, info)) for words in asked]
+    tasks = [voice_task(words, VoiceDesigner(config, info)) for words in asked]
     policy = RetryPolicy.of(replace(config, accept_truncated=False))
     spoken: dict[Task, Result] = {}
     with session.capacity_for(Needs.of(tasks, info)), signals.stopping(session.stop):
@@ -156,12 +156,12 @@ def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> S
     return stored_voice(coded_voice(codes, text, info, digest), info)
 
 
-# `Work` is `speak_voices` or `encode_voices`; `Studio` runs it, perhaps in another process.
+# `Work` is `speak_voices` or `encode_voices`; `RunWork` runs it, perhaps in another process.
 Work = Callable[[LocalSession, list[Any]], list[Any]]
-Studio = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
+RunWork = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
-def studio_of(session: LocalSession) -> Studio:
+def run_in(session: LocalSession) -> RunWork:
     """Work runs in this session if it has the checkpoint, else in a temporary one."""
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
@@ -173,7 +173,9 @@ def studio_of(session: LocalSession) -> Studio:
     return done
 
 
-def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studio: Studio) -> None:
+def make_voices(
+    voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, run_work: RunWork
+) -> None:
     """Generate missing voices.
 
     Raises:
@@ -188,7 +190,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
             text, language = ask.sentence(config.voice_text)
             seed = row_seed(config.seed, ask.voice)
             words.append(Words(ask.voice, text, language, ask.description, seed))
-        made = studio(speak_voices, *voices.maker, words)
+        made = run_work(speak_voices, *voices.maker, words)
         for ask, (task, spoken) in zip(unspoken, made, strict=True):
             if spoken.error is None:
                 _keep(ask, task, spoken, voices)
@@ -199,7 +201,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
     if voices.is_two:
         load = partial(load_reference, rate_hz=info.sample_rate_hz, silence_s=cloning.silence_s)
         references = [load(str(one.path), None, mode="icl", text=one.text) for _, one in found]
-        stored = studio(encode_voices, config, info, references)
+        stored = run_work(encode_voices, config, info, references)
     else:  # a checkpoint clones its own codes unchanged
         stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
     for ask, voice in zip(asks, stored, strict=True):

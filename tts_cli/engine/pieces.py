@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from models.base import ModelInfo, Prompt, SpeechRequest
     from models.device.spans import DeviceSpan
-    from tts_cli.voices.encoding import Ticket
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.encoding import VoiceFuture
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Attempt:
     prompt: Prompt  # including the voice to clone
     number: int = 1  # from 1, counts attempts of earlier runs; determines the seed
     first: int = 1  # number of the first attempt of this run
-    ticket: Ticket | None = None  # of the voice, in the first task that names it
+    ticket: VoiceFuture | None = None  # of the voice, in the first task that names it
     queued_s: float = 0.0  # `perf_counter` when the first attempt's prompt was made
     was_nan: bool = False  # an earlier attempt returned NaN or infinite values
     frames_dropped: int = 0  # frames of earlier attempts
@@ -301,8 +301,8 @@ class Pieces:
         self._num_left = 0  # unfinished pieces of all open tasks
 
     def opened(
-        self, tasks: Iterable[Voiced], stop: threading.Event
-    ) -> Iterator[tuple[Voiced, int]]:
+        self, tasks: Iterable[TaskWithVoice], stop: threading.Event
+    ) -> Iterator[tuple[TaskWithVoice, int]]:
         """Yield each task with the index of each of its pieces, waiting until the task may be
         opened. Ends early when `stop` is set.
         """

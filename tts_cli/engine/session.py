@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tts_cli.engine.load import Loaded
     from tts_cli.engine.speech_run import SpeechRun
     from tts_cli.voices.needs import Cloning
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ class LocalSession:
 
     def speak(
         self,
-        tasks: Iterable[Task | Voiced | None],
+        tasks: Iterable[Task | TaskWithVoice | None],
         keep: Keep,
         policy: RetryPolicy | None = None,
         *,

@@ -20,14 +20,14 @@ from dataclasses import replace
 from models.base import RequestError
 from tts_cli.audio.file import NOT_FINITE
 from tts_cli.core import Finish, Keep, Result, Task
-from tts_cli.engine.load import HeldSetting, Loaded, on_device
+from tts_cli.engine.load import Loaded, ScopedSetting, on_device
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Attempt, AudioMetrics, Pieces, RetryPolicy, measure
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.plan.room import too_long
 from tts_cli.seeds import attempt_seed
 from tts_cli.voices.needs import Cloning
-from tts_cli.voices.stage import Voiced, VoiceStage
+from tts_cli.voices.voice_loader import TaskWithVoice, VoiceLoader
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ FINISHED_FRAMES = 32_768  # frames of finished attempts, before the engine waits
 WRITERS = 8  # threads that measure and write; they wait for the disk most of the time
 WAIT_S = 0.2  # between two checks whether the run was stopped
 SWITCH_S = 0.001  # longest time that another thread can run Python while the engine waits
-SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
+SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class FinishedQueue:
@@ -110,7 +110,7 @@ class SpeechRun:
         self.policy = policy
         self.room = loaded.room
         self.writers = writers
-        self.stage = VoiceStage(cloning, loaded.voices)
+        self.stage = VoiceLoader(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
         self.input: queue.Queue[Attempt | None] = queue.Queue(READY_ATTEMPTS)
         self._finished = FinishedQueue(FINISHED_FRAMES)
@@ -127,7 +127,7 @@ class SpeechRun:
         self._mutex = threading.Lock()  # guards the next field
         self._error: BaseException | None = None  # the first error of any thread
 
-    def speak(self, tasks: Iterable[Task | Voiced | None]) -> None:
+    def speak(self, tasks: Iterable[Task | TaskWithVoice | None]) -> None:
         """Synthesize tasks; a separate thread advances their iterator.
 
         Args:
@@ -174,7 +174,7 @@ class SpeechRun:
             self._error = self._error or error
         self.stop()
 
-    def _make_prompts(self, tasks: Iterable[Task | Voiced | None]) -> None:
+    def _make_prompts(self, tasks: Iterable[Task | TaskWithVoice | None]) -> None:
         """Body of the prompt thread."""
         stop = self.engine.stop
         try:
@@ -197,7 +197,7 @@ class SpeechRun:
             except queue.Full:
                 continue
 
-    def _first(self, voiced: Voiced, index: int) -> Attempt | Result:
+    def _first(self, voiced: TaskWithVoice, index: int) -> Attempt | Result:
         """Return the first attempt at a piece, or its result if no prompt can be made."""
         queued_s = time.perf_counter()
         task, voice, ticket, problem = voiced

@@ -36,8 +36,8 @@ class Manner(TypedDict, total=False):
 
 
 class Settings(Manner, total=False):
-    """Settings of a `Speaker` by keyword; `tts-cli synth --help` says what each flag of the same
-    name does.
+    """Settings of a `Speaker` by keyword; `tts-cli synth --help` describes the flags of the same
+    names.
     """
 
     accept_licence: bool
@@ -98,7 +98,7 @@ KEYWORDS = {name: one for name, one in SETTINGS.items() if one.is_keyword}
 
 
 def config_of(given: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of keywords; None stands for the default.
+    """Return the settings of keywords; None means the default.
 
     Raises:
         UsageError: a keyword is unknown, or its value is invalid.

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.app.align import TakeAligner, aligner_of
-from tts_cli.app.verify import HeardSession
+from tts_cli.app.verify import TranscriberThread
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -71,7 +71,7 @@ class Speaker:
             retried, before they are returned. With `words`, their words are aligned.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
-        SetupError: there is no such model, recognizer, aligner or device, or no memory for it.
+        SetupError: the model, recognizer, aligner or device is missing, or has too little memory.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Speaker:
         self._busy = threading.Lock()  # held by the current call
         self._stream: SpeechStream | None = None  # of the current call
         self._is_lost = False  # its device has failed
-        self._heard: HeardSession | None = None  # with `verify`
+        self._transcriber: TranscriberThread | None = None  # with `verify`
         self._words: TakeAligner | None = None  # with `words`
         self.session = LocalSession(config, info)
         with ExitStack() as stack, on_device(choose_device(config)):
@@ -107,11 +107,13 @@ class Speaker:
             self.maker = Resolver(config, info, voices=voices)  # before a weight is read
             if config.words is not None:
                 opened = aligner_of(config.words, config, "words")
-                self._words = TakeAligner(opened, self.maker.care.facts(), nullcontext)
+                self._words = TakeAligner(opened, self.maker.care.facts())
                 stack.callback(self._words.close)
             if config.verify is not None:
-                self._heard = HeardSession(config, self.maker, nullcontext)
-                stack.callback(self._heard.close)
+                text = self.maker.care.facts()
+                self._transcriber = TranscriberThread(config, text, nullcontext)
+                stack.callback(self._transcriber.close)
+                self._transcriber.begin()
             stack.callback(self.session.close)
             slots = self.session.loaded.batch.rows
             self.session.make_room(usual_needs(config, info, longest, slots))
@@ -171,7 +173,7 @@ class Speaker:
         Args:
             rows: texts, rows of a manifest as mappings, or `Row`s; may never end. A separate thread
                 pulls them, no further ahead than necessary.
-            ordered: results come in the order of the rows; else each as soon as it is finished.
+            ordered: results come in the order of the rows; else each when it is finished.
             look_ahead: maximum of rows pulled before their results are yielded; None: twice the
                 rows at a time, and at least 32.
         Raises:
@@ -197,14 +199,14 @@ class Speaker:
                 rows,
                 look_ahead,
                 is_ordered=is_ordered,
-                heard=self._heard,
+                transcriber=self._transcriber,
             )
             with closing(self._stream.results()) as results:
                 for speech in results:
                     yield self._timed(speech)
 
     def _timed(self, speech: Speech) -> Speech:
-        """Add the times of words if they are requested; a warning says why there are none."""
+        """Add the times of words if requested; a warning has the reason if they are unknown."""
         if self._words is None or not speech.is_ok:
             return speech
         suspect = () if speech.verdict is None else speech.suspect

@@ -115,8 +115,8 @@ class Speech:
         Returns:
             The path.
         Raises:
-            RowError: there is no audio.
-            UsageError: there is no such format or subtype.
+            RowError: the row has no audio.
+            UsageError: the format or subtype is unknown.
             SetupError: libsndfile cannot write it.
             DiskFull, OSError: the file cannot be written.
         """

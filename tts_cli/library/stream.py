@@ -16,10 +16,10 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tts_cli.app.verify import HeardSession
+from tts_cli.app.verify import StreamVerifier, TranscriberThread
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Result, Task
-from tts_cli.engine.made_voices import make_voices, studio_of
+from tts_cli.engine.made_voices import make_voices, run_in
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
     Cancelled,
@@ -61,7 +61,7 @@ def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
     if task.need is not None and not task.need.digest:
         ask = maker.voices.asks[task.request.voice or ""]
         try:
-            make_voices(maker.voices, [ask], maker.cloning, studio_of(session))
+            make_voices(maker.voices, [ask], maker.cloning, run_in(session))
         except (StoppedEarly, SetupError, RowError) as error:
             if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
                 raise
@@ -80,8 +80,8 @@ class SpeechStream:
         session: used by this stream alone, like `maker`.
         maker: resolves rows into tasks.
         look_ahead: rows that may be pulled before their results are yielded.
-        is_ordered: results come in the order of the rows, not as they are finished.
-        heard: verifies and retries rows; None: without verification.
+        is_ordered: yield results in the order of the rows; else each when it is finished.
+        transcriber: transcribes rows, to verify and retry them; None: without verification.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class SpeechStream:
         look_ahead: int,
         *,
         is_ordered: bool,
-        heard: HeardSession | None = None,
+        transcriber: TranscriberThread | None = None,
     ) -> None:
         self._session = session
-        self._heard = heard
-        if heard is not None:
-            heard.renew(look_ahead)
+        self._verifier: StreamVerifier | None = None
+        if transcriber is not None:
+            self._verifier = StreamVerifier(transcriber, maker, look_ahead, self._keep)
         self._maker = maker
         self._rows = rows
         self._is_ordered = is_ordered
@@ -163,6 +163,8 @@ class SpeechStream:
                     log.debug("the iterator of rows did not end and is left waiting")
                     break
                 thread.join(WAIT_S)
+        if self._verifier is not None:
+            self._verifier.close()
 
     def _pull(self) -> None:
         """Body of the thread that pulls rows."""
@@ -208,10 +210,10 @@ class SpeechStream:
                 self._larger = made_ready(first, self._session, self._maker)
             except RowError as error:
                 self._keep(first, Result(error=str(error), seed=first.request.seed))
-        if self._heard is None:
+        if self._verifier is None:
             self._session.speak(self._feed(), self._keep)
         else:
-            self._heard.speak(self._session, self._feed(), self._keep)
+            self._session.speak(self._verifier.tasks(self._feed()), self._verifier.on_result)
 
     def _feed(self) -> Iterator[Task | None]:
         """Yield the tasks of a run; None while no row comes."""

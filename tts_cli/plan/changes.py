@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.errors import TtsCliError
 from tts_cli.plan.checkpoint import is_at_hand, read_info
-from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.free_voices import VoiceDesigner, who_speaks
 from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
 from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
@@ -191,7 +191,7 @@ class Changes:
         config = run.config(given)
         info, maker = present.info, present.maker
         if _models(config) == _models(given):
-            maker = Maker(config, maker.info)
+            maker = VoiceDesigner(config, maker.info)
             if config.clone_model is not None:
                 config = replace(config, model=config.clone_model, revision=None, clone_model=None)
         elif is_at_hand(config.model, config.revision) and is_at_hand(config.clone_model, None):
@@ -202,7 +202,7 @@ class Changes:
             is_two = maker.info is not info
             info = _identified(info, run.identity)
             made_by = _identified(maker.info, run.voice_identity) if is_two else info
-            maker = Maker(maker.config, made_by)
+            maker = VoiceDesigner(maker.config, made_by)
         planner = Resolver(config, info, maker, present.voices.made)
         planner.voices.follow(present.voices)
         return planner

@@ -37,14 +37,14 @@ MANY_VOICES, FEW_ROWS = 20, 3
 _REMEDY = "give a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7B-Base"
 
 
-class Maker(NamedTuple):
+class VoiceDesigner(NamedTuple):
     """The checkpoint that generates voices: `--model`, which may differ from `--clone-model`."""
 
     config: RunConfig  # the settings as given
     info: ModelInfo
 
 
-def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, Maker]:
+def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, VoiceDesigner]:
     """Return the settings and the checkpoint that synthesize the rows, and those that generate
     voices.
 
@@ -54,7 +54,7 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
         UsageError: the checkpoint of `--clone-model` cannot clone, or has nothing to clone.
         SetupError: it cannot be read.
     """
-    maker = Maker(config, info)
+    maker = VoiceDesigner(config, info)
     if config.clone_model is None:
         return config, info, maker
     flag = f"--clone-model {config.clone_model}"
@@ -80,7 +80,7 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
     return second, found, maker
 
 
-def makes_voices(info: ModelInfo, maker: Maker) -> bool:
+def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
     """Return whether voices can be generated for rows that have none."""
     if maker.info is not info:
         return True
@@ -145,7 +145,7 @@ class FreeVoices:
 
     config: RunConfig
     info: ModelInfo
-    maker: Maker
+    maker: VoiceDesigner
     made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were counted

@@ -21,7 +21,7 @@ from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, RowFilter
 from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes
 from tts_cli.plan.estimate import estimate_audio_s, estimate_plan
-from tts_cli.plan.free_voices import Maker
+from tts_cli.plan.free_voices import VoiceDesigner
 from tts_cli.plan.notes import Note
 from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.resolve import ResolvedRow, Resolver, silence_of
@@ -69,7 +69,7 @@ class Plan:
         info: ModelInfo,
         folder: Store | None = None,
         *,
-        maker: Maker | None = None,
+        maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
         is_heard: bool = False,
         keeps: bool = True,

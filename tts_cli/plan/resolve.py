@@ -41,7 +41,7 @@ from tts_cli.hashing import encode, hashed_values, sha256_of
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import RowValidator, require_speakable
-from tts_cli.plan.free_voices import FreeVoices, Maker
+from tts_cli.plan.free_voices import FreeVoices, VoiceDesigner
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
@@ -185,13 +185,13 @@ class Resolver:
         self,
         config: RunConfig,
         info: ModelInfo,
-        maker: Maker | None = None,
+        maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
     ) -> None:
         require_speakable(info)
         self.config = config
         self.info = info
-        self.maker = maker or Maker(config, info)
+        self.maker = maker or VoiceDesigner(config, info)
         if voices is None and config.out is None:
             voices = VoiceStore(config.voice_dir, out=config.made_voices)
         voices = voices or VoiceStore(config.voice_dir, out=config.out, source=config.made_voices)

@@ -143,6 +143,8 @@ def rules_of(language: str) -> tuple[Rule, ...]:
                 return None
         if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
             return None
+        if after == "000":
+            return None  # 5,000 means five thousand in Mexico, five in Spain
         if after and writing.said_point:
             # Digit by digit: as one number num2words takes them for a float, or drops them.
             digits = [str(num2words(int(digit), lang=writing.code)) for digit in after]

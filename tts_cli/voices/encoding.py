@@ -25,14 +25,14 @@ from tts_cli.voices.recording import Reference
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
-MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
+MAX_VOICES = 256  # in memory; an icl voice of 30 s takes about 50 KB
 MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB
 ENCODE_ROWS = 16  # recordings in one batch
 MAX_SPANS = 64  # batches whose times are not added up yet
 
 
 @dataclass(eq=False)
-class Ticket:
+class VoiceFuture:
     """The future of a voice. The engine's thread sets the other fields before the result."""
 
     voice: Future[Voice] = field(default_factory=Future)
@@ -56,8 +56,8 @@ class VoiceCache:
         self.num_encoded = 0
         self._spans: deque[DeviceSpan] = deque()  # of the last batches
         self._earlier_ms = 0.0  # of the batches before
-        self._tickets: OrderedDict[str, Ticket] = OrderedDict()
-        self._pending: deque[tuple[Reference, Ticket]] = deque()
+        self._tickets: OrderedDict[str, VoiceFuture] = OrderedDict()
+        self._pending: deque[tuple[Reference, VoiceFuture]] = deque()
 
     @property
     def has_room(self) -> bool:
@@ -69,22 +69,22 @@ class VoiceCache:
         """Time of all batches; waits for the device."""
         return self._earlier_ms + sum(span.milliseconds() for span in self._spans)
 
-    def find(self, digest: str) -> Ticket | None:
+    def find(self, digest: str) -> VoiceFuture | None:
         """Return the ticket of a reference, or None if it is new or was dropped."""
         ticket = self._tickets.get(digest)
         if ticket is not None:
             self._tickets.move_to_end(digest)
         return ticket
 
-    def submit(self, reference: Reference) -> Ticket:
+    def submit(self, reference: Reference) -> VoiceFuture:
         """Submit a recording to the engine."""
-        ticket = self._keep(reference.digest, Ticket())
+        ticket = self._keep(reference.digest, VoiceFuture())
         self._pending.append((reference, ticket))
         return ticket
 
-    def fail(self, digest: str, error: RowError) -> Ticket:
+    def fail(self, digest: str, error: RowError) -> VoiceFuture:
         """Remember that a recording cannot be used."""
-        ticket = self._keep(digest, Ticket())
+        ticket = self._keep(digest, VoiceFuture())
         ticket.voice.set_exception(error)
         return ticket
 
@@ -92,7 +92,7 @@ class VoiceCache:
         """Encode a batch of waiting recordings; the engine calls it between two launches of frames.
         Raises KernelFailed: the recordings wait again.
         """
-        batch: list[tuple[Reference, Ticket]] = []
+        batch: list[tuple[Reference, VoiceFuture]] = []
         while self._pending and len(batch) < ENCODE_ROWS:
             batch.append(self._pending.popleft())
         try:
@@ -102,13 +102,13 @@ class VoiceCache:
             self._pending.extendleft(item for item in batch[::-1] if not item[1].voice.done())
             raise
 
-    def _keep(self, digest: str, ticket: Ticket) -> Ticket:
+    def _keep(self, digest: str, ticket: VoiceFuture) -> VoiceFuture:
         self._tickets[digest] = ticket
         while len(self._tickets) > MAX_VOICES:
             self._tickets.popitem(last=False)  # waiting rows have their tickets
         return ticket
 
-    def _encode(self, batch: list[tuple[Reference, Ticket]]) -> str | None:
+    def _encode(self, batch: list[tuple[Reference, VoiceFuture]]) -> str | None:
         """Encode a batch. Returns an error, or None."""
         span = DeviceSpan(self.device)
         try:
@@ -135,7 +135,7 @@ class VoiceCache:
         return None
 
 
-def _give_up(item: tuple[Reference, Ticket], reason: str) -> None:
+def _give_up(item: tuple[Reference, VoiceFuture], reason: str) -> None:
     """Fail a reference that cannot be encoded even alone."""
     item[1].voice.set_exception(RowError(reason))
 

@@ -1,9 +1,9 @@
 """Generated voices: what runs synthesize for rows without a voice, in `DIR/.voices`.
 
-A `Recipe` names all files of a voice: `NAME.wav` is what it says, for people;
+A `Recipe` names all files of a voice: `NAME.wav` is its audio, to listen to;
 `NAME.codes.safetensors` has the codes of that; `NAME.json`, written after both, describes it;
 `NAME.ID.voice.safetensors` is the voice file for one checkpoint that clones. Rows name a voice
-`.voices/NAME`; the slash keeps it apart from a user's voices.
+`.voices/NAME`; the slash distinguishes it from a user's voices.
 """
 
 from __future__ import annotations

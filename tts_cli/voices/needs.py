@@ -1,5 +1,5 @@
-"""Find the reference recording or the voice file of a row before weights are loaded. `stage.py`
-turns it into a voice during the run.
+"""Find the reference recording or the voice file of a row before weights are loaded.
+`voice_loader.py` turns it into a voice during the run.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Cloning:
         return transcript_problem(text, frames / rate_hz)
 
     def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
-        """Return the voice of a request for the model; None: a recording is to be encoded.
+        """Return the voice of a request for the model; None: a recording must be encoded.
 
         Raises:
             RowError: its voice file was changed, or is unusable.

@@ -1,12 +1,10 @@
-"""Reference recordings: checked from the header first, read in blocks, mono, at the model's rate.
+"""Read reference recordings: check the header, decode in blocks, mix to mono, and resample.
 
-A reference is a stranger's file. It must be a plain file (what was opened is asked, not what the
-name said before), its header must promise a sane rate, at most 30 s and 64 MiB once decoded, and
-not more bytes than the file has; then it is decoded block by block and never beyond what the header
-promised, so a small file cannot become a large one. Mixing and resampling follow the official
-package: the mean of the channels in float32, soxr at its high quality.
-
-Open files that strangers name: plain ones only, inside a folder if one is given.
+A reference is an untrusted file. It must be a regular file, which is checked after it was opened.
+Its header must state a valid rate, at most 30 s, at most 64 MiB of decoded audio, and at most as
+many bytes as the file has. It is decoded in blocks up to the length in the header, so a small file
+cannot become a large one. Mixing and resampling follow the official package: the mean of the
+channels in float32, and soxr at high quality.
 """
 
 from __future__ import annotations
@@ -43,11 +41,11 @@ MIN_SECONDS, MAX_SECONDS = 1.0, 30.0
 MAX_DECODED_BYTES = 64 * 2**20  # at 8 bytes a sample, the widest a decoder may use
 MAX_FILE_BYTES = MAX_DECODED_BYTES
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
-MAX_CHANNELS = 6  # 5.1; what has more is a multitrack session, and its mean no voice
+MAX_CHANNELS = 6  # 5.1; files with more are multitrack sessions
 MIN_RMS = 1e-4  # -80 dBFS around the mean; the noise of an empty room is louder
 FACTOR, PAUSES_S = 3.0, 2.0  # times the usual time that a transcript may take, and silence
 CLIPPED_AT = 1 - 2**-15  # full scale of 16 bits, less one step
-CLIPPED_SHARE = 0.2  # of samples, which people hear as distortion; odd, not refused
+CLIPPED_SHARE = 0.2  # of samples; audible distortion, which is a warning
 SILENT_BELOW = 3e-3  # -50 dBFS, below breath and rustle
 SILENT_START_S = 3.0
 MAX_PEAK = 16.0  # full scale is 1; more is a file of integers stored as floats
@@ -56,7 +54,7 @@ _ADVICE = "5 to 15 s are best"
 _CONVERT = "convert it to WAV or FLAC"
 _SHOWN_CHARS = 120  # of a path
 _BLOCK_FRAMES = 65_536
-_UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 where the header is silent
+_UNKNOWN_FRAMES = 2**62  # libsndfile gives about 2**63 if the header has no length
 _SHORTFALL = re.compile(r":\s*(\d+)\s*\(should be (\d+)\)")  # libsndfile's log on a cut file
 _MP3_SLACK_FRAMES = 2 * 1152  # its header counts frames of 1152 samples, and may miscount
 _OGG_PAGE_BYTES, _OGG_LAST_PAGE = 65_307, 4
@@ -64,21 +62,21 @@ _OGG_PAGE_BYTES, _OGG_LAST_PAGE = 65_307, 4
 
 @dataclass(frozen=True)
 class SoundHeader:
-    """What a file says of itself, within the limits."""
+    """The header of a file, checked against the limits."""
 
     rate_hz: int
     channels: int
-    frames: int | None  # a channel's samples; None where the format does not tell
+    frames: int | None  # samples per channel; None: the format does not state them
 
     @property
     def most_seconds(self) -> float:
-        """No decoded audio is longer than this."""
+        """Maximum length of the decoded audio in seconds."""
         return MAX_SECONDS if self.frames is None else self.frames / self.rate_hz
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A file that may serve as a reference, as far as can be told without decoding it."""
+    """A file that can be a reference according to its header."""
 
     header: SoundHeader
     content: str  # sha256 of its bytes
@@ -96,7 +94,7 @@ class Reference:
 
 
 def reference_digest(content: str, mode: str, text: str | None, silence_s: float) -> str:
-    """What makes two references the same voice: the file's bytes and what icl takes besides."""
+    """Return the hash of a reference: equal for the same file, mode, transcript and silence."""
     parts = [content, mode] if mode == "xvec" else [content, mode, text, silence_s]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -105,9 +103,9 @@ def read_facts(path: str, root: Path | None = None) -> Facts:
     """Check a file without decoding it.
 
     Args:
-        root: the folder it must lie in; None for anywhere.
+        root: folder that must contain it; None: any folder.
     Raises:
-        RowError: it cannot be a reference; the message names it and says why.
+        RowError: it cannot be a reference; the message has its name and the reason.
     """
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         with _sound(handle) as sound:
@@ -127,10 +125,10 @@ def load_reference(
     """Read, check, mix and resample a reference.
 
     Args:
-        rate_hz: the model's.
-        silence_s: seconds of silence behind the recording; icl only.
+        rate_hz: sample rate of the model.
+        silence_s: seconds of silence after the recording; icl only.
     Raises:
-        RowError: it cannot be used; the message names it and says why.
+        RowError: it cannot be used; the message has its name and the reason.
     """
     content, native_hz, samples = _read(path, root)
     for oddity in _oddities(samples, native_hz):
@@ -146,7 +144,7 @@ def load_reference(
 
 
 def transcript_problem(text: str, seconds: float) -> str | None:
-    """Why a text cannot be what a recording of this length says, or None."""
+    """Return the reason why a text cannot be the transcript of a recording, or None."""
     usual_s = reading_s(text)
     if usual_s / FACTOR <= seconds <= usual_s * FACTOR + PAUSES_S:
         return None
@@ -157,7 +155,7 @@ def transcript_problem(text: str, seconds: float) -> str | None:
 
 
 def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
-    """Decode a file, and say what is odd about a recording that can be used nevertheless.
+    """Decode a file, and return warnings about it; it can be used nevertheless.
 
     Raises:
         RowError: as `load_reference` would.
@@ -167,7 +165,7 @@ def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
 
 
 def _read(path: str, root: Path | None) -> tuple[str, int, Samples]:
-    """The hash of a file's bytes, its rate, and (n,) float32 samples. Raises RowError."""
+    """Return the SHA-256 of a file, its rate, and (n,) float32 samples. Raises RowError."""
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         before = os.fstat(handle)
         content = sha256(handle, MAX_FILE_BYTES)
@@ -182,7 +180,7 @@ def _read(path: str, root: Path | None) -> tuple[str, int, Samples]:
 
 
 def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
-    """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ."""
+    """Resample (n,) to (ceil(n * rate / native),) samples, as librosa 0.10 does with soxr HQ."""
     if native_rate_hz == rate_hz:
         return samples
     size = math.ceil(len(samples) * (float(rate_hz) / native_rate_hz))
@@ -192,7 +190,7 @@ def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Put the file's name before what is wrong with it."""
+    """Prefix the message of a RowError with the name of the file."""
     try:
         yield
     except RowError as error:
@@ -200,16 +198,16 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _tail(path: str) -> str:
-    """A path as a message may show it: its end tells most."""
+    """Return a path for messages, shortened to its end."""
     return repr(path if len(path) <= _SHOWN_CHARS else "..." + path[-_SHOWN_CHARS:])
 
 
 @contextmanager
 def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
-    """libsndfile on a descriptor, its errors as reasons."""
+    """Open a descriptor with libsndfile, and convert its errors to RowError."""
     import soundfile
 
-    os.lseek(handle, 0, os.SEEK_SET)  # libsndfile starts where the descriptor stands
+    os.lseek(handle, 0, os.SEEK_SET)  # libsndfile starts at the position of the descriptor
     try:
         with soundfile.SoundFile(handle, closefd=False) as sound:
             yield sound
@@ -257,7 +255,7 @@ def _too_short(frames: int, rate_hz: int) -> str:
 
 
 def _has_last_ogg_page(handle: int) -> bool:
-    """Whether the file ends with a whole page that says it is the last of its stream."""
+    """Whether the file ends with a complete page that is marked as the last of its stream."""
     size = os.fstat(handle).st_size
     position = os.lseek(handle, 0, os.SEEK_CUR)
     os.lseek(handle, max(0, size - 2 * _OGG_PAGE_BYTES), os.SEEK_SET)
@@ -272,7 +270,7 @@ def _has_last_ogg_page(handle: int) -> bool:
 
 
 def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
-    """(n,) float32 mono; never more frames than the header promised."""
+    """Return (n,) float32 mono samples, at most as many as the header states."""
     longest = int(MAX_SECONDS * header.rate_hz)
     limit = longest + 1 if header.frames is None else header.frames
     limit = min(limit, MAX_DECODED_BYTES // (8 * header.channels))
@@ -306,7 +304,7 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
 
 
 def _judge(samples: Samples) -> None:
-    """Refuse what holds no voice."""
+    """Raise RowError if the samples are silent or constant."""
     mean = float(samples.mean(dtype=np.float64))
     rms = float(np.sqrt(np.mean(np.square(samples - mean, dtype=np.float64))))
     if rms >= MIN_RMS:
@@ -318,7 +316,7 @@ def _judge(samples: Samples) -> None:
 
 
 def _oddities(samples: Samples, rate_hz: int) -> list[str]:
-    """What makes a poor voice of a recording that holds one."""
+    """Return warnings about a recording that is usable, but not good."""
     found = []
     sizes = np.abs(samples)
     share = np.count_nonzero(sizes >= CLIPPED_AT) / len(sizes)
@@ -339,14 +337,15 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 def opened(
     path: str, root: Path | None, max_bytes: int, root_name: str | None = None
 ) -> Iterator[int]:
-    """A descriptor of a plain file that holds something; opening waits for nobody.
+    """Open a regular file that is not empty, and yield its descriptor. Opening never blocks.
 
     Args:
-        root: the folder the file must lie in, links followed; None for anywhere.
-        max_bytes: the largest file taken.
-        root_name: what messages call the root.
+        root: folder that must contain the file after links are resolved; None: any folder.
+        max_bytes: maximum size of the file.
+        root_name: name of the root in messages.
     Raises:
-        RowError: why not, as the end of a sentence that starts with the file's name.
+        RowError: the file cannot be opened; the message continues a sentence that starts with its
+            name.
     """
     try:
         handle = _open_plain(path) if root is None else _open_inside(path, root, root_name)
@@ -369,7 +368,7 @@ def opened(
 
 
 def _open_plain(path: str, flags: int = 0, folder: int | None = None) -> int:
-    _require_plain(os.stat(path, dir_fd=folder))  # a device may do things when opened
+    _require_plain(os.stat(path, dir_fd=folder))  # opening a device may have side effects
     handle = os.open(path, _OPEN | flags, dir_fd=folder)
     try:
         _require_plain(os.fstat(handle))
@@ -387,8 +386,9 @@ def _require_plain(status: os.stat_result) -> None:
 
 
 def _open_inside(path: str, root: Path, root_name: str | None) -> int:
-    """Follow links first, then walk down from the root through no link at all, so that a link
-    swapped in meanwhile leads nowhere."""
+    """Open a file by its resolved path, from the root down and without following links, so that a
+    link that is created meanwhile has no effect.
+    """
     top, real = os.path.realpath(root), os.path.realpath(path)
     inside = os.path.relpath(real, top)
     parts = inside.split(os.sep)
@@ -409,7 +409,7 @@ def _open_inside(path: str, root: Path, root_name: str | None) -> int:
 
 
 def sha256(handle: int, max_bytes: int) -> str:
-    """The hash of an open file's bytes. Raises RowError if they become too many."""
+    """Return the SHA-256 of an open file. Raises RowError if it has too many bytes."""
     digest = hashlib.sha256()
     os.lseek(handle, 0, os.SEEK_SET)
     count = 0

@@ -90,7 +90,7 @@ class VoiceStore:
         self._known: OrderedDict[tuple[str, str], StoredVoice | RowError | None] = OrderedDict()
 
     def find(self, voice: str, info: ModelInfo) -> StoredVoice | None:
-        """Return a voice for a checkpoint; None: it is to be generated. Raises RowError."""
+        """Return a voice for a checkpoint; None: it must be generated first. Raises RowError."""
         if is_made(voice):
             return self._remembered(voice, info)
         stored = self.load(voice)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.core import Encoded, Keep, Result, Task
 from tts_cli.errors import SetupError, StoppedEarly, first_line
-from tts_cli.voices.stage import VoiceStage
+from tts_cli.voices.voice_loader import VoiceLoader
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.messages import EncodedVoice, Ended, LogMessage, Ready, RowOrder, WorkerNews
 from tts_cli.workers.voices import ClusterVoices
@@ -34,7 +34,7 @@ from tts_cli.workers.worker import WorkerFailed
 from tts_cli.workers.worker_handle import OpenRow, WorkerHandle
 
 if TYPE_CHECKING:
-    from tts_cli.voices.encoding import Ticket
+    from tts_cli.voices.encoding import VoiceFuture
     from tts_cli.voices.needs import Cloning
     from tts_cli.voices.recording import Reference
 
@@ -204,7 +204,7 @@ class Dispatcher:
         self, tasks: Iterable[Task | None], places: threading.Semaphore, look_ahead: int
     ) -> None:
         """Body of the thread that plans rows and finds their voices."""
-        stopped, stage = self._events.stopped, VoiceStage(self._cloning, self._voices)
+        stopped, stage = self._events.stopped, VoiceLoader(self._cloning, self._voices)
         try:
             for number, voiced in enumerate(stage.attach(tasks, stopped)):
                 while not (stopped.is_set() or places.acquire(timeout=WAIT_S)):
@@ -277,7 +277,7 @@ class Dispatcher:
         call = worker.actor.speak.remote(orders, *voices)
         self._events.when_answered(call, partial(self._was_called, worker, worker.life))
 
-    def _encode(self, worker: WorkerHandle, reference: Reference, ticket: Ticket) -> None:
+    def _encode(self, worker: WorkerHandle, reference: Reference, ticket: VoiceFuture) -> None:
         """Have a worker encode a recording."""
         worker.add_reference()
         call = worker.actor.encode.remote(reference)
@@ -289,7 +289,7 @@ class Dispatcher:
         worker: WorkerHandle,
         life: int,
         reference: Reference,
-        ticket: Ticket,
+        ticket: VoiceFuture,
         found: Future[EncodedVoice],
     ) -> None:
         if (error := found.exception()) is None:

@@ -14,7 +14,7 @@ from tts_cli.errors import StoppedEarly
 if TYPE_CHECKING:
     from models.base import Voice
     from tts_cli.plan.room import Needs
-    from tts_cli.voices.stage import Voiced
+    from tts_cli.voices.voice_loader import TaskWithVoice
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RowOrder:
     """A task to synthesize."""
 
     number: int  # of the row at this worker
-    voiced: Voiced  # without voice and ticket, which other processes cannot use
+    voiced: TaskWithVoice  # without voice and ticket, which other processes cannot use
     voice: int | None  # index among the voices of the call
 
 

@@ -29,7 +29,7 @@ from tts_cli.workers.worker import Worker, version
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.engine.made_voices import Studio, Work
+    from tts_cli.engine.made_voices import RunWork, Work
     from tts_cli.plan.room import Needs
     from tts_cli.voices.needs import Cloning
 
@@ -168,7 +168,7 @@ class WorkerSession:
 
 
 @contextmanager
-def elsewhere(config: RunConfig) -> Iterator[Studio]:
+def elsewhere(config: RunConfig) -> Iterator[RunWork]:
     """Yield a function that calls others in one worker, to generate voices."""
     alone = config if config.ray_address is not None else replace(config, workers="1")
     cluster = Cluster(alone)

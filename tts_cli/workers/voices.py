@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import RowError
-from tts_cli.voices.encoding import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
+from tts_cli.voices.encoding import MAX_PENDING, MAX_VOICES, VoiceCache, VoiceFuture
 from tts_cli.workers.messages import EncodedVoice
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tts_cli.voices.recording import Reference
 
 
-class SpentTicket(Ticket):
+class SpentVoiceFuture(VoiceFuture):
     """A voice from another process, with the time that encoding took there."""
 
     spent_ms = 0.0
@@ -42,7 +42,7 @@ class ClusterVoices(VoiceCache):
         self._wake = wake
         self._store = store
         self._stored: OrderedDict[str, Any] = OrderedDict()
-        self._to_encode: deque[tuple[Reference, Ticket]] = deque()
+        self._to_encode: deque[tuple[Reference, VoiceFuture]] = deque()
         self._num_pending = 0
         self._spent_ms = 0.0
 
@@ -56,26 +56,26 @@ class ClusterVoices(VoiceCache):
         """Time that all encoding took."""
         return self._spent_ms
 
-    def submit(self, reference: Reference) -> Ticket:
+    def submit(self, reference: Reference) -> VoiceFuture:
         """Have a recording encoded."""
-        ticket = self._keep(reference.digest, SpentTicket())
+        ticket = self._keep(reference.digest, SpentVoiceFuture())
         self._num_pending += 1
         self._to_encode.append((reference, ticket))
         self._wake()
         return ticket
 
-    def next_reference(self) -> tuple[Reference, Ticket] | None:
+    def next_reference(self) -> tuple[Reference, VoiceFuture] | None:
         """Remove and return the next recording to encode."""
         return self._to_encode.popleft() if self._to_encode else None
 
-    def return_reference(self, reference: Reference, ticket: Ticket) -> None:
+    def return_reference(self, reference: Reference, ticket: VoiceFuture) -> None:
         """Have a recording encoded by another worker, because the first one died."""
         self._to_encode.append((reference, ticket))
 
-    def settle(self, ticket: Ticket, encoded: EncodedVoice) -> None:
+    def settle(self, ticket: VoiceFuture, encoded: EncodedVoice) -> None:
         """Take the voice of a recording, or the reason why there is none."""
         self._num_pending -= 1
-        if isinstance(ticket, SpentTicket):
+        if isinstance(ticket, SpentVoiceFuture):
             ticket.spent_ms = encoded.milliseconds
         if encoded.voice is None:
             ticket.voice.set_exception(RowError(encoded.error or "it did not result in a voice"))

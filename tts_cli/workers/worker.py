@@ -25,7 +25,7 @@ from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.store.files import AudioWriter
 from tts_cli.versions import versions
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import (
     EncodedVoice,
     Ended,
@@ -38,7 +38,7 @@ from tts_cli.workers.messages import (
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.voices.encoding import Ticket
+    from tts_cli.voices.encoding import VoiceFuture
     from tts_cli.voices.recording import Reference
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,9 @@ class Worker:
             logging.getLogger(name).addHandler(self._log)
         self._ready: Future[Ready] = Future()
         # Rows and references to process, in order; None: no others for now.
-        self._orders: queue.SimpleQueue[Voiced | tuple[Reference, Future[Ticket]] | None]
+        self._orders: queue.SimpleQueue[
+            TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None
+        ]
         self._orders = queue.SimpleQueue()
         self._num_came = 0  # rows and references
         self._num_due = 0  # number of them after which no others come for now; 0: unknown
@@ -162,7 +164,7 @@ class Worker:
 
     async def encode(self, reference: Reference) -> EncodedVoice:
         """Encode a recording."""
-        taken: Future[Ticket] = Future()
+        taken: Future[VoiceFuture] = Future()
         with self._mutex:
             self._orders.put((reference, taken))
             self._count_in(1)
@@ -300,14 +302,14 @@ class Worker:
         return session, writer
 
     def _due(
-        self, session: LocalSession, first: Voiced | tuple[Reference, Future[Ticket]]
-    ) -> Iterator[Voiced | None]:
+        self, session: LocalSession, first: TaskWithVoice | tuple[Reference, Future[VoiceFuture]]
+    ) -> Iterator[TaskWithVoice | None]:
         """Yield tasks as they come, until there are no more for now. The prompt thread, which owns
         the voices, runs it.
         """
-        order: Voiced | tuple[Reference, Future[Ticket]] | None = first
+        order: TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None = first
         while order is not None:
-            if isinstance(order, Voiced):
+            if isinstance(order, TaskWithVoice):
                 yield order
             else:
                 reference, taken = order

@@ -15,7 +15,7 @@ from typing import Any
 
 from tts_cli.engine.pieces import estimated_frames
 from tts_cli.engine.session import SessionFacts
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import Ready, WorkerNews
 
 # Rows that a worker has at most: its slots, half as many more, and a few, so that free slots are
@@ -30,7 +30,7 @@ COMPANY_SHIFT = 3
 class OpenRow:
     """A task until it is recorded."""
 
-    voiced: Voiced
+    voiced: TaskWithVoice
     frames: float  # estimate
     slots: int = 1  # number of pieces, which it fills at the same time
     turn: int = 0  # rows of a lower turn go first
@@ -38,7 +38,7 @@ class OpenRow:
     lone_deaths: int = 0  # of workers that had only this row
 
     @classmethod
-    def of(cls, voiced: Voiced, turn: int = 0) -> OpenRow:
+    def of(cls, voiced: TaskWithVoice, turn: int = 0) -> OpenRow:
         """Return the row of a task."""
         pieces = voiced.task.pieces
         return cls(voiced, sum(estimated_frames(one.request) for one in pieces), len(pieces), turn)

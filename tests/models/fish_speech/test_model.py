@@ -168,7 +168,7 @@ def test_nothing_of_an_old_row_stays(
     model.decode_frames(4, FRAMES + 1)
     for item, slot in enumerate([3, 1, 0, 2]):
         frames = status(model, slot).frames
-        assert torch.equal(model.codes([slot], [frames])[0].cpu(), expected[item].codes)
+        assert torch.equal(model.codes(slot, frames).cpu(), expected[item].codes)
 
 
 def test_a_moved_row_goes_on_as_before(model: DualAR) -> None:
@@ -180,7 +180,7 @@ def test_a_moved_row_goes_on_as_before(model: DualAR) -> None:
     model.decode_frames(1, FRAMES)
     state = status(model, 0)
     assert state.finish_reason == expected.finish_reason
-    assert torch.equal(model.codes([0], [state.frames])[0], expected.codes)
+    assert torch.equal(model.codes(0, state.frames), expected.codes)
 
 
 def test_an_ended_row_stays_as_it_ended(model: DualAR) -> None:
@@ -195,7 +195,7 @@ def test_an_ended_row_stays_as_it_ended(model: DualAR) -> None:
     start(model, [ending, request(sampling=GREEDY)], [0, 1])
     model.decode_frames(2, FRAMES + 5)
     assert status(model, 0) == SlotStatus(len(expected.codes), True, "eos")
-    assert torch.equal(model.codes([0], [len(expected.codes)])[0], expected.codes)
+    assert torch.equal(model.codes(0, len(expected.codes)), expected.codes)
 
 
 def test_a_row_gone_wrong_leaves_the_others_alone(model: DualAR) -> None:
@@ -207,11 +207,11 @@ def test_a_row_gone_wrong_leaves_the_others_alone(model: DualAR) -> None:
         model.slots.hidden[0] = float("nan")
     model.decode_frames(2, FRAMES)
     assert status(model, 0) == SlotStatus(3, True, "nan")
-    assert torch.equal(model.codes([1], [status(model, 1).frames])[0], expected.codes)
+    assert torch.equal(model.codes(1, status(model, 1).frames), expected.codes)
     model.release([0], is_failed=True)
     start(model, [request(sampling=GREEDY)], [0])
     model.decode_frames(2, FRAMES)
-    assert torch.equal(model.codes([0], [status(model, 0).frames])[0], expected.codes)
+    assert torch.equal(model.codes(0, status(model, 0).frames), expected.codes)
 
 
 def test_the_longest_row_fits_exactly_and_one_more_does_not(model: DualAR) -> None:

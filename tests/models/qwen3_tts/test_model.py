@@ -77,7 +77,7 @@ def finish(model: Qwen3TTS, slots: list[int], bucket: int) -> list[Spoken]:
         states = model.status(model.poll(), slots)
         if all(state.is_finished for state in states):
             return [
-                Spoken(model.codes([slot], [state.frames])[0], state.finish_reason)
+                Spoken(model.codes(slot, state.frames), state.finish_reason)
                 for slot, state in zip(slots, states, strict=True)
             ]
         model.decode_frames(bucket, 1)
@@ -276,10 +276,10 @@ class TestStaleRows:
         allocate(model, 2)
         start(model, [request(max_frames=4), request(LONG, 2)], [0, 1])
         model.decode_frames(2, 4)
-        ended, codes = status(model, 0), model.codes([0], [4])[0]
+        ended, codes = status(model, 0), model.codes(0, 4)
         model.decode_frames(2, 20)
         assert status(model, 0) == ended
-        assert torch.equal(model.codes([0], [4])[0], codes)
+        assert torch.equal(model.codes(0, 4), codes)
 
     def test_codes_are_a_copy(self, model: Qwen3TTS) -> None:
         allocate(model, 1)
@@ -378,7 +378,7 @@ class TestMove:
         (row,) = finish(model, [3], 4)
         model.move([3], [0])
         assert status(model, 0) == SlotStatus(3, True, row.reason)
-        assert torch.equal(model.codes([0], [3])[0], row.codes)
+        assert torch.equal(model.codes(0, 3), row.codes)
         assert status(model, 3) == SlotStatus(0, False, "")
 
 

@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[SpeechModel], object]] = {
     "step": lambda model: model.step(1),
     "draw_first": lambda model: model.draw_first(1, torch.zeros(1, 1)),
     "poll": lambda model: model.poll(),
-    "codes": lambda model: model.codes([0], [1])[0],
+    "codes": lambda model: model.codes(0, 1),
     "move": lambda model: model.move([0], [1]),
     "release": lambda model: model.release([0]),
     "decoder": lambda model: model.talker.decoder.step(

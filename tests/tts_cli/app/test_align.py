@@ -12,10 +12,11 @@ import pytest
 from fake_aligner import FakeAligner
 from spoken_folders import record, tone, with_file, write_folder
 
-from tts_cli.app.align import Alignment, FolderAlignment, passages_of
+from tts_cli.app.align import FolderAlignment, passages_of
 from tts_cli.checks.verdicts import SUSPECT, TakeVerdict, write_verdicts
 from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
+from tts_cli.events import Event
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 
@@ -32,10 +33,12 @@ def spoken(out: Path, *rows: dict[str, Any]) -> Path:
 
 def aligned(
     out: Path, aligner: FakeAligner, forms: tuple[str, ...] = (), **settings: Any
-) -> Alignment:
+) -> FolderAlignment:
     config = RunConfig(**settings)
     progress = lambda count: nullcontext(SimpleNamespace(update=lambda *_: None))  # noqa: E731
-    return FolderAlignment(out, config, forms).run(aligner, progress)  # type: ignore[arg-type]
+    found = FolderAlignment(out, config, forms)
+    found.run(aligner, progress)  # type: ignore[arg-type]
+    return found
 
 
 def words_of(out: Path, row_id: str) -> WordTimes:
@@ -53,7 +56,8 @@ def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
     }
     out, aligner = spoken(tmp_path / "out", row), FakeAligner()
     done = aligned(out, aligner, (WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX))
-    assert (done.aligned, done.words, done.problems) == (1, 4, [])
+    measured = done.events.of(Event.MEASURED)
+    assert (measured.count, measured.sums["words"], done.problems) == (1, 4, [])
     found = words_of(out, "a/b")
     assert [word.word for word in found.words] == ["It", "costs", "$3.50", "Nguyen"]
     assert [found.text[word.text_start : word.text_end] for word in found.words][2] == "$3.50"
@@ -64,12 +68,13 @@ def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
 
 def test_run_again_only_what_is_new_is_aligned(tmp_path: Path) -> None:
     out = spoken(tmp_path / "out", {"row_id": "a"}, {"row_id": "b"}, {"row_id": "c"})
-    assert aligned(out, FakeAligner(), only=("a", "b")).aligned == 2
+    assert aligned(out, FakeAligner(), only=("a", "b")).events.num(Event.MEASURED) == 2
     (out / f"b{WORDS_SUFFIX}").unlink()
     again = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX,))
-    assert (again.kept, again.aligned) == (1, 2)
+    kinds = Event.MEASURED_BEFORE, Event.MEASURED
+    assert [again.events.num(kind) for kind in kinds] == [1, 2]
     assert (out / "a.words.vtt").is_file(), "made of what was found"
-    assert aligned(out, FakeAligner()).kept == 3
+    assert aligned(out, FakeAligner()).events.num(Event.MEASURED_BEFORE) == 3
 
 
 def test_a_file_name_of_another_row_stays_its_own(tmp_path: Path) -> None:
@@ -113,7 +118,8 @@ def test_what_is_not_aligned_is_counted(tmp_path: Path) -> None:
     )
     (out / "gone.wav").unlink()
     done = aligned(out, FakeAligner())
-    assert (done.other_language, done.without_words, done.without_audio) == (1, 1, 1)
+    for kind in (Event.OTHER_LANGUAGE, Event.WITHOUT_WORDS, Event.WITHOUT_AUDIO):
+        assert done.events.num(kind) == 1
 
 
 def test_a_lexicon_says_what_the_dictionary_lacks(tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ def test_files_that_somebody_edited_stay(tmp_path: Path, caplog: pytest.LogCaptu
     grid, words = out / "a.TextGrid", out / "a.words.json"
     grid.write_text("corrected")
     done = aligned(out, FakeAligner(), (TEXTGRID_SUFFIX, WORDS_VTT_SUFFIX))
-    assert (done.kept, grid.read_text()) == (1, "corrected")
+    assert (done.events.num(Event.MEASURED_BEFORE), grid.read_text()) == (1, "corrected")
     assert (out / "a.words.vtt").is_file()
     corrected = words.read_text().replace('"start_s": 0.', '"start_s":  0.')
     words.write_text(corrected)
@@ -160,6 +166,7 @@ def test_files_that_somebody_edited_stay(tmp_path: Path, caplog: pytest.LogCaptu
     write_folder(out, [line], audio={"a.wav": tone(1.0)})
     caplog.clear()
     done = aligned(out, FakeAligner(), (TEXTGRID_SUFFIX, WORDS_VTT_SUFFIX))
-    assert (done.aligned, grid.read_text(), words.read_text()) == (1, "corrected", corrected)
+    assert done.events.num(Event.MEASURED) == 1
+    assert (grid.read_text(), words.read_text()) == ("corrected", corrected)
     assert "2 files are kept, not written: edited since" in caplog.text
     assert "a.TextGrid, a.words.json; delete one to have it made again" in caplog.text

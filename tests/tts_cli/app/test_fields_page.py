@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from kernels.launch.dispatch import AUTO
 from tts_cli import startup
-from tts_cli.app.run import report_of
+from tts_cli.app.run_report import report_of
 from tts_cli.app.totals import run_totals
 from tts_cli.audio.join import JoinedPart
 from tts_cli.audio.treatment import PostProcessReport

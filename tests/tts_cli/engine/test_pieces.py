@@ -20,7 +20,7 @@ from tts_cli.engine.load import Loaded
 from tts_cli.engine.pieces import Attempt, Pieces, RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.speech_run import SpeechRun
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 
 TWO = RetryPolicy(2)
 
@@ -80,7 +80,7 @@ def test_a_piece_keeps_only_its_own_samples(session: Loaded) -> None:
     """They come as slices of a whole batch of the vocoder, which would wait in memory with them."""
     task, batch = long_row("a", "abc", "de"), np.zeros(99, np.float32)
     pieces = Pieces(session.model.info, session.batch, TWO)
-    assert len([*pieces.opened([Voiced(task)], threading.Event())]) == 2
+    assert len([*pieces.opened([TaskWithVoice(task)], threading.Event())]) == 2
     codes = np.zeros((99, 2), np.int64)
     spoken = Result(Finish.EOS, samples=batch[:3], codes=codes[:3], frames=3)
     pieces.close(task, 0, spoken, None)
@@ -137,7 +137,7 @@ def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
 def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
     kept: list[Result] = []
     run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
-    run.speak([Voiced(long_row("a", "abc", "de"), error="its voice is gone")])
+    run.speak([TaskWithVoice(long_row("a", "abc", "de"), error="its voice is gone")])
     assert [spoken.error for spoken in kept] == ["piece 1 of 2: its voice is gone"]
 
 
@@ -154,7 +154,9 @@ def test_rows_are_opened_as_the_slots_need_them(
     run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO, writers=1)
     admit, pieces = run.engine.scheduler.admit, run.pieces
 
-    def opening(tasks: Iterable[Voiced], stop: threading.Event) -> Iterator[tuple[Voiced, int]]:
+    def opening(
+        tasks: Iterable[TaskWithVoice], stop: threading.Event
+    ) -> Iterator[tuple[TaskWithVoice, int]]:
         for voiced, index in Pieces.opened(pieces, tasks, stop):
             opened.append(pieces._num_left)
             yield voiced, index
@@ -174,7 +176,7 @@ def test_rows_are_opened_as_the_slots_need_them(
 
 def test_a_run_that_is_stopped_opens_no_more(session: Loaded) -> None:
     pieces, stop = Pieces(session.model.info, session.batch, TWO), threading.Event()
-    given = [Voiced(long_row("a", *"abcdefgh")), Voiced(long_row("b", "a", "b"))]
+    given = [TaskWithVoice(long_row("a", *"abcdefgh")), TaskWithVoice(long_row("b", "a", "b"))]
     threading.Timer(0.05, stop.set).start()
     assert [index for _, index in pieces.opened(given, stop)] == list(range(8))
 
@@ -189,9 +191,9 @@ class Hurrying(FakeSpeechModel):
             if asked.text.startswith("f") and asked.seed < 99:
                 self.slots[slot].request = replace(asked, text=asked.text[: len(asked.text) // 2])
 
-    def row_codes(self, slot: int) -> torch.Tensor:
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
         """Their first one never stands still."""
-        codes = super().row_codes(slot)
+        codes = super().codes(slot, frames)
         codes[:, 0] += codes[:, 1] % 2
         return codes
 

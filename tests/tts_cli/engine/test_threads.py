@@ -23,7 +23,7 @@ from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import StoppedEarly
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 
 Open = Callable[..., Loaded]
 
@@ -89,7 +89,7 @@ def test_samples_as_16_bit_numbers(open_fake: Open) -> None:
 def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     found, (*given, last) = Kept(), rows("xx", "x" * 150, "xxx")
     run = SpeechRun(open_fake(), found, RetryPolicy(2))
-    run.speak([*map(Voiced, given), Voiced(last, error="its voice is gone")])
+    run.speak([*map(TaskWithVoice, given), TaskWithVoice(last, error="its voice is gone")])
     assert found["0"].error is None
     assert found["1"].error == (
         "150 prompt tokens and 100 frames are more than the 200 positions of this checkpoint; "
@@ -129,8 +129,8 @@ def test_speech_too_short_for_its_text(open_fake: Open) -> None:
 class Unstuck(FakeSpeechModel):
     """Only a row's first seed stands still; those of a fake model all do."""
 
-    def row_codes(self, slot: int) -> torch.Tensor:
-        codes = super().row_codes(slot)
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
+        codes = super().codes(slot, frames)
         return codes if self.slots[slot].request.seed < 99 else codes.flip(1)
 
 

@@ -17,7 +17,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Status
 from tts_cli.errors import UsageError
 from tts_cli.plan.checks import RowValidator
-from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
+from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, VoiceDesigner
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.item import ManifestFile
 from tts_cli.store.entry import JournalEntry
@@ -53,7 +53,9 @@ def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Manifes
         source = make_source("".join(json.dumps(row) + "\n" for row in given))
         config = RunConfig(**{"model": "fish", **settings})
         found = make_info(**{**FISH, **(info or {})})
-        maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
+        maker = VoiceDesigner(
+            config, make_info(type="voice_design", voices=(), needs_instruct=True)
+        )
         plan = Plan(source, config, found, maker=maker if settings.get("clone_model") else None)
         plan.read()
         return plan.voices
@@ -206,7 +208,7 @@ def test_what_must_be_there(find: Find, kept: Path) -> None:
 
 def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., ModelInfo]) -> None:
     config, info = RunConfig(model="fish"), make_info(**FISH)
-    voices = FreeVoices(config, info, Maker(config, info), VoiceStore())
+    voices = FreeVoices(config, info, VoiceDesigner(config, info), VoiceStore())
     rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}

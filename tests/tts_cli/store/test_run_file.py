@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tts_cli.app.run import report_of
+from tts_cli.app.run_report import report_of
 from tts_cli.config import RunConfig
 from tts_cli.plan.plan import Plan
 from tts_cli.store.run_file import FolderTotals, with_folder, write_report

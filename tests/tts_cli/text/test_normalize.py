@@ -49,10 +49,9 @@ def test_the_recipe_s_sentences_with_figures_are_read_as_they_stand_in_words() -
     assert [say(line) for line in written] == spoken
 
 
-def test_most_sentences_written_before_the_reader_are_read_right() -> None:
-    """The one that is not wants "the 100 m final" in the singular, which only sense tells."""
+def test_sentences_written_before_the_rules_are_read_right() -> None:
     wrong = [written for written, spoken in pairs("english_held_out.tsv") if say(written) != spoken]
-    assert wrong == ["She finished 2nd in the 100 m final."]
+    assert not wrong
 
 
 @pytest.mark.parametrize(

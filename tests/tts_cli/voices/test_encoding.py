@@ -24,7 +24,7 @@ from tts_cli.voices import encoding as encode_queue
 from tts_cli.voices.encoding import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.recording import Reference
-from tts_cli.voices.stage import Voiced, VoiceStage
+from tts_cli.voices.voice_loader import TaskWithVoice, VoiceLoader
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -241,9 +241,9 @@ class TestVoiceStage:
 
     def run(
         self, model: Any, cloning: Cloning, tasks: list[Task]
-    ) -> tuple[dict[str, Voiced], VoiceCache]:
+    ) -> tuple[dict[str, TaskWithVoice], VoiceCache]:
         cache, stop, is_over = VoiceCache(model, CPU), threading.Event(), threading.Event()
-        stage = VoiceStage(cloning, cache)
+        stage = VoiceLoader(cloning, cache)
 
         def engine() -> None:
             while not is_over.wait(0.01):
@@ -281,7 +281,7 @@ class TestVoiceStage:
     def test_more_rows_and_voices_than_anything_holds(
         self, model: Any, cloning: Cloning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tts_cli.voices.stage.MAX_WAITING", 3)
+        monkeypatch.setattr("tts_cli.voices.voice_loader.MAX_WAITING", 3)
         monkeypatch.setattr("tts_cli.voices.encoding.MAX_PENDING", 2)
         paths = self.write(tmp_path, 7)
         rows = self.rows(cloning, paths * 5, "xvec")
@@ -313,7 +313,7 @@ class TestVoiceStage:
         stop = threading.Event()
         rows = self.rows(cloning, self.write(tmp_path, 2))
         threading.Timer(0.3, stop.set).start()
-        stage = VoiceStage(cloning, VoiceCache(model, CPU))
+        stage = VoiceLoader(cloning, VoiceCache(model, CPU))
         assert list(stage.attach(iter(rows), stop)) == []
 
     def test_rows_that_wait_are_looked_after_where_no_other_comes(
@@ -330,7 +330,7 @@ class TestVoiceStage:
             yield None
             assert came == [row]
 
-        for found in VoiceStage(cloning, cache).attach(rows(), stop):
+        for found in VoiceLoader(cloning, cache).attach(rows(), stop):
             came.append(found.task)
         assert came == [row]
 

@@ -15,7 +15,7 @@ from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
 from tts_cli.core import Finish, Result, Task
 from tts_cli.engine.session import SessionFacts
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers import dispatch
 from tts_cli.workers.dispatch import Dispatcher, DriverQueue, _Run
 from tts_cli.workers.messages import Ended, LogMessage, Ready, WorkerNews
@@ -99,7 +99,7 @@ class Scene:
         self.run = _Run(lambda task, _: self.kept.append(task), pool, threading.Semaphore(0))
         self.dispatcher._run = self.run
 
-    def plan(self, *rows: Voiced) -> None:
+    def plan(self, *rows: TaskWithVoice) -> None:
         for row in rows:
             self.dispatcher.add(OpenRow.of(row))
         self.give_out()
@@ -118,10 +118,10 @@ def scene() -> Scene:
     return Scene()
 
 
-def row(name: str, frames: int = 10, voice: str | None = None) -> Voiced:
+def row(name: str, frames: int = 10, voice: str | None = None) -> TaskWithVoice:
     clone = None if voice is None else Voice(torch.zeros(1), None, None, "xvec", "", voice)
     request = SpeechRequest("x" * 999, max_frames=frames, sampling=Sampling(), seed=1)
-    return Voiced(task_of(name, request), clone)
+    return TaskWithVoice(task_of(name, request), clone)
 
 
 def ended(number: int, files: Any = None) -> Ended:

@@ -14,7 +14,7 @@ from tasks import task_of
 
 from models.base import SpeechRequest
 from tts_cli.core import Result
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import Ended, RowOrder, WorkerNews
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
 
@@ -55,7 +55,7 @@ def worker() -> Iterator[Quiet]:
 
 def orders(*names: str) -> list[RowOrder]:
     return [
-        RowOrder(number, Voiced(task_of(name, SpeechRequest("Hello."))), None)
+        RowOrder(number, TaskWithVoice(task_of(name, SpeechRequest("Hello."))), None)
         for number, name in enumerate(names, 1)
     ]
 

@@ -9,13 +9,13 @@ from tasks import task_of
 
 from models.base import SpeechRequest
 from tts_cli.engine.session import SessionFacts
-from tts_cli.voices.stage import Voiced
+from tts_cli.voices.voice_loader import TaskWithVoice
 from tts_cli.workers.messages import Ready
 from tts_cli.workers.worker_handle import OpenRow, WorkerHandle
 
 
 def row_of(name: str, frames: float = 1.0, **more: Any) -> OpenRow:
-    return OpenRow(Voiced(task_of(name, SpeechRequest("Hello."))), frames, **more)
+    return OpenRow(TaskWithVoice(task_of(name, SpeechRequest("Hello."))), frames, **more)
 
 
 def in_order(*rows: OpenRow) -> list[str]:

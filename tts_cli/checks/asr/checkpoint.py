@@ -96,8 +96,8 @@ class Checkpoint(ABC, Generic[T, R, A]):
 
     kind = ""  # `model_type` of its config.json
     needs = ""  # version of transformers that has its classes
-    languages: tuple[str, ...] = ()  # see `Identity`
-    least_score = 0.0  # see `Identity`
+    languages: tuple[str, ...] = ()  # codes, as in `Identity`
+    least_score = 0.0  # of an aligner, as in `Identity`
     spellings: tuple[tuple[str, str], ...] = ()
     has_mixed_batches = False  # whether the windows of a batch may differ in language
 
@@ -129,7 +129,7 @@ class Checkpoint(ABC, Generic[T, R, A]):
         except Exception as error:  # libraries raise anything for a broken checkpoint
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SetupError(f"{flag} {folder}: cannot be loaded: {reason}") from error
-        # A stream of its own: on the default one, it and synthesis would wait for each other.
+        # A separate stream: on the default one, it and synthesis would wait for each other.
         cuda: Any = torch.cuda
         self._stream = cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
@@ -217,7 +217,9 @@ class Checkpoint(ABC, Generic[T, R, A]):
         except torch.OutOfMemoryError:
             if len(items) == 1:
                 raise
-        half = len(items) // 2  # outside of the handler, because the error keeps tensors alive
+        half = (
+            len(items) // 2
+        )  # outside of the handler, because the error has references to tensors
         self.batch = min(self.batch, max(half, 1))
         log.warning(
             "out of device memory; transcribing %s at a time", counted(self.batch, "window")

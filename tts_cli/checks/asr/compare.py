@@ -7,7 +7,7 @@ the lexicon and the number reader respelled it, so each form is compared, and th
 
 Words are compared, or characters in scripts that put no spaces between words.
 
-A voice that says words again leaves a phrase twice in a row in the transcript. A recognizer seldom
+A voice that repeats words leaves a phrase twice in a row in the transcript. A recognizer seldom
 transcribes the same words the same way twice ("by mr peterman second in mr peterman seconded by"),
 so the two must be alike, not equal. Two equal short words are often next to each other by chance
 ("of the day of the").
@@ -143,7 +143,7 @@ def _bare(text: str) -> str:
 def normalizers(
     language: str | None, text: str, spellings: tuple[tuple[str, str], ...] = ()
 ) -> list[Normalizer]:
-    """Return the ways to read a text: in English with numbers as figures, and as it is written."""
+    """Return the ways to read a text: in English with numbers as figures, and as written."""
     code = code_of(language or "")
     basic = _basic()
     if code != "en" and not (code is None and may_be_english(text)):
@@ -188,7 +188,7 @@ _MAX_OFF = {"words": 2, "characters": 1}  # difference of the number of units of
 
 
 def repeat_of(units: Sequence[str], unit: Unit) -> tuple[str, int] | None:
-    """Return the clearest repeat: the phrase as it is written first, and the number of letters that
+    """Return the clearest repeat: the phrase as first written, and the number of letters that
     both have in the same order. The clearest one has most equal letters, less those that differ.
 
     Args:

@@ -65,7 +65,7 @@ class Processes(Generic[A, B]):
             ) from error
 
     def close(self) -> None:
-        """See `Recognizer`."""
+        """Stop the processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -2,7 +2,7 @@
 
 Its sibling Qwen3-ForcedAligner gets the words with two marks after each, and assigns every mark to
 a time: one of as many as it has labels, 80 ms apart. The score of a mark is the share of the time
-that it chose and of both next to it, because a boundary lies between two of them.
+that it chose and of both next to it, because a boundary is between two of them.
 
 Source: `Qwen3ASRForTokenClassification` and `Qwen3ASRProcessor` of transformers, and Shi et al.
 2026 (arXiv 2601.21337).

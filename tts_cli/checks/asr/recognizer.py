@@ -35,7 +35,7 @@ class AsrResult(NamedTuple):
     place: int
     text: str = ""
     sha256: str = ""  # of the file
-    problem: str | None = None  # why there is no transcript
+    problem: str | None = None  # reason why the transcript is missing
     mos: MosScores | None = None  # from a model that predicts scores instead of a text
 
 
@@ -118,7 +118,7 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
 
 def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Iterator[Array]:
     """Yield the audio of a row in windows of at most `WINDOW_S`, cut in the middle of a pause
-    between parts if there is one at the right place, else where it is quietest.
+    between parts if one is at the right place, else at the quietest place.
 
     Args:
         samples: (n,) float32 at 16 kHz.

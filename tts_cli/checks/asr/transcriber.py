@@ -12,6 +12,7 @@ from typing import Any
 from tts_cli.checks.asr.compare import compare
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.checks.verdicts import Transcript
+from tts_cli.events import Event
 from tts_cli.store.entry import JournalEntry
 from tts_cli.text.languages import code_of, may_be_english
 
@@ -33,9 +34,13 @@ class Transcriber:
         """Whether a transcript is by this recognizer."""
         return transcript is not None and transcript.recognizer == self.identity.name
 
-    def has_words(self, take: JournalEntry) -> bool:
-        """Whether the text of a take has words."""
-        return take.said is not None and bool(take.letters)
+    def skipped(self, take: JournalEntry) -> Event | None:
+        """Return why a take cannot be transcribed or aligned: `WITHOUT_WORDS`, `OTHER_LANGUAGE`, or
+        None.
+        """
+        if take.said is None or not take.letters:
+            return Event.WITHOUT_WORDS
+        return None if self.is_supported(take) else Event.OTHER_LANGUAGE
 
     def is_supported(self, take: JournalEntry) -> bool:
         """Whether the recognizer supports the language of a take. One of several languages detects

@@ -32,7 +32,7 @@ _STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
 _PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
 _NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
-# What stands before a number that is said digit by digit.
+# Words before a number that is read digit by digit.
 _SECRET = (
     r"(?:PIN|pin|passcode|ISBN(?:-1[03])?|ZIP|OTP"
     r"|(?:zip|ZIP|Zip|post|postal|area|access|security) ?[Cc]ode"
@@ -181,7 +181,7 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 
 RULES = (
-    # Formulas of TeX stay as they are.
+    # Formulas of TeX are not read.
     Rule(
         r"\$[A-Za-z\\({][^$\s]{0,60}\$|\$[0-9]{0,3}[A-Za-z\\({][^$\s]{0,60}[\^_\\][^$\s]{0,60}\$",
         lambda match: match.group(),

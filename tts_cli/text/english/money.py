@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     START,
     amount,
     cardinal,
-    has_article,
+    is_before_noun,
     is_one,
     plain,
     whole,
@@ -48,7 +48,7 @@ _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
 
 
 def _coins(written: str, names: list[str]) -> str | None:
-    """Dollars and cents, where there are two decimals and nothing follows."""
+    """Dollars and cents of an amount with two decimals."""
     before, _, after = plain(written).partition(".")
     if len(after) != 2 or len(before) > 18:
         return None
@@ -74,7 +74,7 @@ def _price(match: re.Match[str]) -> str:
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     if groups.get("count"):
         per = f" per {whole(match['count'])}"
-    is_adjective = has_article(match) or "-" in "".join(written)
+    is_adjective = is_before_noun(match) or "-" in "".join(written)
     is_adjective = is_adjective or _ADJECTIVE.match(match.string, match.end()) is not None
     if not (scale or one or is_adjective):
         coins = {written: _coins(written, names) for written in (low, high) if written}
@@ -110,5 +110,6 @@ RULES = where(
         rf"(?![\w$]){_PER}",
         _price,
     ),
+    Rule(rf"(?<![\w$])(?P<low>{PRICE})(?P<currency>\$)(?![\w$]){_PER}", _price),  # 50$
     Rule(rf"{START}(?P<low>{AMOUNT}){SPACE}?¢", _small),
 )

@@ -102,11 +102,11 @@ COMPOUND = (
         lambda match: f"{amount(match['low'])} kilohm",
         needs="[0-9] ?k ",
     ),
-    # Numbers of notes: findings.3 The · "none."[12]
+    # Numbers of notes: findings.3 The · (1996).5 These · "none."[12]
     Rule(
-        r"(?<=[A-Za-z]{3}\.)[0-9]{1,2}(?= [A-Z])",
+        r"(?:(?<=[A-Za-z]{3}\.)|(?<=[)\]\"\u201d])\.)[0-9]{1,2}(?= [A-Z]|$)",
         lambda match: match.group(),
-        needs=r"[A-Za-z]\.[0-9]",
+        needs=r"[A-Za-z)\]\"\u201d]\.[0-9]",
     ),
     Rule(
         rf"(?<=[\w.,;:!?\"'\u2019\u201d)\]{MASK}])\[[0-9]{{1,3}}\](?![\w(])",
@@ -134,6 +134,11 @@ COMPOUND = (
         rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})",
         lambda match: amount(match.group()),
         needs="[0-9][.,][0-9]",
+    ),
+    Rule(  # the 49ers
+        r"(?<!\w)(?P<number>[2-9][1-9])ers(?!\w)",
+        lambda match: cardinal(int(match["number"])).removesuffix("e") + "ers",
+        needs="[0-9]ers",
     ),
     *where(
         "=",
@@ -187,7 +192,7 @@ COMPOUND = (
     ),
     Rule(
         rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
-        rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
+        rf"(?P<high>{SIGN}(?:[0-9]{{1,3}} [0-9]/[0-9]|{AMOUNT}))(?=x\b|\W|$)",
         _range,
         needs=f"[0-9]{DASH}[-+\u2212.0-9]",
     ),

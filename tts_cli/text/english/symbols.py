@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
         f"[0-9½¼¾{MASK}] ?x",
         says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
         says(
-            rf"(?<=[0-9½¼¾])(?: ?x ?(?=[0-9])| x (?={MASK})|x(?={MASK}))"
+            rf"(?<=[0-9½¼¾])(?: ?x ?(?=[0-9])(?<! x(?=86\b))| x (?={MASK})|x(?={MASK}))"
             rf"|(?<={MASK})(?: x (?=[0-9{MASK}])|x(?={MASK}))",
             " by ",
         ),

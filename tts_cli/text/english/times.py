@@ -57,13 +57,13 @@ def _half(match: re.Match[str]) -> str:
 
 
 def _and_seconds(clock: str, written: str | None) -> str:
-    """A time with its seconds, where it has any."""
+    """A time with its seconds, if there are any."""
     seconds = _trimmed(written or "")
     return f"{clock} and {counted(seconds, 'second')}" if seconds.strip("0") else clock
 
 
 def _trimmed(seconds: str) -> str:
-    """05.25, of 05,250: without zeros behind the point."""
+    """05.25, of 05,250: without trailing zeros."""
     seconds = seconds.replace(",", ".")
     return seconds.rstrip("0").rstrip(".") if "." in seconds else seconds
 
@@ -114,7 +114,7 @@ def _duration(match: re.Match[str]) -> str | None:
 
 
 def _lasting(match: re.Match[str]) -> str:
-    """1h 30m · 5m 30s: what is behind hours or before seconds are no meters, nor the thirties."""
+    """1h 30m · 5m 30s: an m after hours or before seconds means minutes, and 30s are seconds."""
     parts = (("h", "hour"), ("m", "minute"), ("minutes", "minute"), ("s", "second"))
     said = " ".join(counted(match[key], name) for key, name in parts if match[key])
     return re.sub(r"(?<=hour|nute|cond)s\b", "", said) if has_article(match) else said

@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     SPACE,
     START,
     cardinal,
-    has_article,
+    is_before_noun,
     is_one,
     plain,
     quantity,
@@ -48,7 +48,7 @@ DOTTED = (*load_table("units")["dotted"], *_SQUARES)
 _LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALES = "hundred|thousand|million|billion|trillion"
-_SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES}))?"
+_SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES})(?![a-z]))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
 _UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
@@ -117,13 +117,13 @@ def _measure(match: re.Match[str]) -> str | None:
     name = _raised(name, match["power"]) + _rate(match)
     said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
     is_one_only = is_one(low) and not (high or scale)
-    is_single = is_one_only or has_article(match) or match["join"] == "-"
+    is_single = is_one_only or is_before_noun(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
     return f"{said}{'-' if match['join'] == '-' else ' '}{name if is_single else _many(name)}{dot}"
 
 
 def _is_letter(match: re.Match[str]) -> bool:
-    """Whether a capital is no unit: 12 W. 45th Street, runway 09L."""
+    """Whether a capital is a letter instead of a unit: 12 W. 45th Street, runway 09L."""
     after, before = (
         match.string[match.end() :],
         match.string[max(0, match.start() - 24) : match.start()],

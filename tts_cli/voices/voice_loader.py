@@ -16,22 +16,22 @@ from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.voices.encoding import Ticket, VoiceCache
+    from tts_cli.voices.encoding import VoiceCache, VoiceFuture
 
 MAX_WAITING = 256  # tasks that wait for their voices
 WAIT_S = 0.2  # between two checks whether the run was stopped
 
 
-class Voiced(NamedTuple):
+class TaskWithVoice(NamedTuple):
     """A task with its voice."""
 
     task: Task
     voice: Voice | None = None  # None: it clones none, or an error
-    ticket: Ticket | None = None  # of its recording, in the first task that names it
-    error: str | None = None  # why there is no voice
+    ticket: VoiceFuture | None = None  # of its recording, in the first task that names it
+    error: str | None = None  # reason why the voice is missing
 
 
-class VoiceStage:
+class VoiceLoader:
     """Add voices to tasks. Only the prompt thread uses it.
 
     Args:
@@ -44,26 +44,26 @@ class VoiceStage:
         self.load_s = 0.0  # time of reading, checking and resampling
 
     def attach(
-        self, tasks: Iterable[Task | Voiced | None], stop: threading.Event
-    ) -> Iterator[Voiced]:
+        self, tasks: Iterable[Task | TaskWithVoice | None], stop: threading.Event
+    ) -> Iterator[TaskWithVoice]:
         """Yield tasks, those that clone as soon as their voices are encoded. Ends early when `stop`
         is set.
 
         Args:
             tasks: None: no task has come for a while, so check those that wait.
         """
-        waiting: list[tuple[Voiced, Ticket]] = []
+        waiting: list[tuple[TaskWithVoice, VoiceFuture]] = []
         for task in tasks:
             if stop.is_set():
                 return
             if task is None:
                 yield from _finished(waiting, 0.0)
                 continue
-            if isinstance(task, Voiced):
+            if isinstance(task, TaskWithVoice):
                 yield task
                 continue
             if task.need is None or self.cloning is None:
-                yield Voiced(task)
+                yield TaskWithVoice(task)
                 continue
             found, ticket = self._begin(self.cloning, task, task.need)
             if ticket is None:
@@ -78,29 +78,33 @@ class VoiceStage:
         while waiting and not stop.is_set():
             yield from _finished(waiting, WAIT_S)
 
-    def _begin(self, cloning: Cloning, task: Task, need: VoiceKey) -> tuple[Voiced, Ticket | None]:
+    def _begin(
+        self, cloning: Cloning, task: Task, need: VoiceKey
+    ) -> tuple[TaskWithVoice, VoiceFuture | None]:
         """Return a task, and the ticket of its recording; None: the voice is known, or there is an
         error.
         """
         try:
             voice = cloning.voice(task.request, need.digest)
         except RowError as error:
-            return Voiced(task, error=str(error)), None
+            return TaskWithVoice(task, error=str(error)), None
         if voice is not None:
-            return Voiced(task, voice), None
+            return TaskWithVoice(task, voice), None
         if (ticket := self.cache.find(need.digest)) is not None:
-            return Voiced(task), ticket
+            return TaskWithVoice(task), ticket
         started_s = time.perf_counter()
         try:
             ticket = self.cache.submit(cloning.load(task.request, need.digest))
-            found = Voiced(task, ticket=ticket)
+            found = TaskWithVoice(task, ticket=ticket)
         except RowError as error:
-            ticket, found = self.cache.fail(need.digest, error), Voiced(task)
+            ticket, found = self.cache.fail(need.digest, error), TaskWithVoice(task)
         self.load_s += time.perf_counter() - started_s
         return found, ticket
 
 
-def _finished(waiting: list[tuple[Voiced, Ticket]], timeout_s: float) -> list[Voiced]:
+def _finished(
+    waiting: list[tuple[TaskWithVoice, VoiceFuture]], timeout_s: float
+) -> list[TaskWithVoice]:
     """Remove the tasks from `waiting` whose voices are encoded or failed."""
     if timeout_s:
         wait({ticket.voice for _, ticket in waiting}, timeout_s, FIRST_COMPLETED)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tiny_qwen3_tts import SPECS, write_checkpoint
 
-from tts_cli.app.run import RunResult, look, run
+from tts_cli.app.synthesize import RunResult, look, synthesize
 from tts_cli.cli.messages import invalid_lines
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
@@ -66,7 +66,9 @@ def config(tmp_path: Path, model: str) -> RunConfig:
     return RunConfig(model=model, device="cpu", max_seconds=1.0, skip_invalid=True, out=out)
 
 
-def spoken(rows: list[dict[str, str]], config: RunConfig, screen: Screen, door: Any = run) -> Any:
+def spoken(
+    rows: list[dict[str, str]], config: RunConfig, screen: Screen, door: Any = synthesize
+) -> Any:
     path = Path(config.out or "").with_name("rows.jsonl")
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with open_manifests([str(path)], config) as source:

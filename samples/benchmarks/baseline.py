@@ -1,4 +1,4 @@
-"""Compare measurements with an earlier report: `profile --baseline` and samples/benchmark.py."""
+"""Compare a table with an earlier one: `samples/benchmark.py table --baseline`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Baseline:
         Args:
             conditions, times: functions that extract them from a report.
         Raises:
-            UsageError: the file is not a report of this command, or the tolerance is not a
+            UsageError: the file is not a table of this script, or the tolerance is not a
                 percentage.
         """
         share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%?", tolerance.strip())
@@ -57,8 +57,8 @@ class Baseline:
             raise UsageError(f"--baseline {path}: {error.strerror or error}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise UsageError(
-                f"--baseline {path}: is not a report of this command",
-                "use the output of `profile --json`, or table.json of samples/benchmark.py",
+                f"--baseline {path}: is not a table of this script",
+                "use table.json of samples/benchmark.py",
             ) from None
         return cls(f"--baseline {path}", *found, float(share[1]) / 100)
 
@@ -85,21 +85,3 @@ class Baseline:
             for what in both
             if now[what] > (before := self.times[what]) * (1 + self.tolerance)
         ]
-
-
-def conditions_of(report: Any) -> dict[str, object]:
-    """Return the conditions that must be equal for two reports to be comparable."""
-    device, installed = report["device"], report["versions"]
-    found: dict[str, object] = {"GPU": device.get("name", "none"), "dtype": device["dtype"]}
-    found |= {f"version of {name}": installed[name] for name in ("torch", "triton")}
-    found |= {"version of CUDA": device.get("cuda"), "kernels": device["kernels"]}
-    return found | {"model": report["model"], "number of --frames": report["frames"]}
-
-
-def times_of(report: Any) -> dict[str, float]:
-    """Return the median of each stage in ms, by its name and batch size."""
-    return {
-        f"{stage['stage']}, batch {result['batch']}": float(stage["p50_ms"])
-        for result in report["results"]
-        for stage in result["stages"]
-    }

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from tts_cli.engine.load import HeldSetting, read_tf32, write_tf32
+from tts_cli.engine.load import ScopedSetting, read_tf32, write_tf32
 
 
 def test_the_last_one_puts_it_back() -> None:
     value = ["user's"]
-    setting = HeldSetting(lambda: value[0], lambda new: value.__setitem__(0, new), "ours")
+    setting = ScopedSetting(lambda: value[0], lambda new: value.__setitem__(0, new), "ours")
     setting.hold()
     assert value == ["ours"]
     with setting.held():
@@ -29,7 +29,7 @@ def test_the_last_one_puts_it_back() -> None:
 
 def test_many_threads_hold_it() -> None:
     value = [1]
-    setting = HeldSetting(lambda: value[0], lambda new: value.__setitem__(0, new), 2)
+    setting = ScopedSetting(lambda: value[0], lambda new: value.__setitem__(0, new), 2)
     seen: set[int] = set()
 
     def use() -> None:
@@ -48,7 +48,7 @@ def test_many_threads_hold_it() -> None:
 def test_tf32_is_off_while_it_is_held() -> None:
     before = read_tf32()
     write_tf32((True, False))
-    setting = HeldSetting(read_tf32, write_tf32, (False, False))
+    setting = ScopedSetting(read_tf32, write_tf32, (False, False))
     try:
         with setting.held():
             assert read_tf32() == (False, False)

@@ -1,15 +1,14 @@
-"""Run `synth` from end to end: from a manifest to audio files and journal entries.
+"""Synthesize a manifest into a folder: the one way from rows to audio files and journal entries.
 
-Nothing is printed here. The caller passes a `Screen` that shows the progress, and gets a
-`RunResult`.
+`synth`, `book` and `say` call `synthesize`. Nothing is printed here. The caller passes a `Screen`
+that shows the progress, and gets a `RunResult`.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -20,28 +19,36 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
-from tts_cli.app.totals import ResultRecorder, add_result, num_failed, run_totals
+from tts_cli.app.run_report import report_of
+from tts_cli.app.totals import (
+    Hook,
+    ResultRecorder,
+    add_result,
+    log_result,
+    num_failed,
+    run_totals,
+)
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
-from tts_cli.errors import Interrupted, without_user_info
+from tts_cli.errors import Interrupted
 from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.estimate import measured_xrt
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.remembered import BookFacts, working_folder
+from tts_cli.plan.remembered import BookFacts
 from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.sources.item import Manifest
-from tts_cli.store.entry import JournalEntry, iso_time
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.orphans import find_orphans
 from tts_cli.store.run_file import new_run_id
 from tts_cli.store.store import Store, takes_bytes
-from tts_cli.versions import OWN_PACKAGE, versions
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
-    from tts_cli.app.align import Alignment
+    from tts_cli.app.align import FolderAlignment
     from tts_cli.app.verify import Verified
 
 log = logging.getLogger(__name__)
@@ -52,11 +59,11 @@ class RunResult:
     """The result of a run; its counts are the events of the plan."""
 
     plan: Plan
-    strays: Strays | None = None  # rows that the manifest no longer has; None: not looked for
+    strays: Strays | None = None  # rows that the manifest no longer has; None: not determined
     facts: SessionFacts = field(default_factory=SessionFacts)
     wall_s: float = 0.0  # time for synthesizing and writing
     verified: Verified | None = None  # with --verify
-    words: Alignment | None = None  # with --words
+    words: FolderAlignment | None = None  # with --words
     report: dict[str, Any] = field(default_factory=dict)  # run.json; empty: not written
     error: BaseException | None = None  # the error that ended the run early
     exit_code: int = 0
@@ -79,12 +86,14 @@ class RunResult:
         return takes_bytes(self.plan.folder.out)
 
 
-def run(
+def synthesize(
     source: Manifest,
     config: RunConfig,
     out: Path,
     screen: Screen,
+    hooks: Sequence[Hook] = (log_result,),
     *,
+    voices: VoiceStore | None = None,
     own: str = "",
     origins: Mapping[str, str] | None = None,
     book: BookFacts | None = None,
@@ -92,6 +101,8 @@ def run(
     """Synthesize the rows of a manifest that a folder does not have yet.
 
     Args:
+        hooks: called with the task, result and entry of every row, after its commit.
+        voices: None: voice files of the user and generated voices of the folder.
         own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
         origins: origin of each setting that is not built in.
         book: the book that the rows come from; None: a manifest.
@@ -105,10 +116,11 @@ def run(
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
     with Store(out, config, info) as folder:
-        plan = Plan(source, config, info, folder, maker=maker)
+        plan = Plan(source, config, info, folder, maker=maker, voices=voices)
         read_plan(plan, screen)
-        while plan.back:
-            bring_back(plan)
+        while plan.back:  # removed rows that the manifest has again
+            folder.restore(plan.back)
+            log.info("%s restored", counted(len(plan.back), "row is", "rows are"))
             plan.read()
         screen.due(plan)
         if plan.needs_model:
@@ -116,7 +128,9 @@ def run(
             device.require_device(config)
         folder.open()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
-        with closing(session_of(plan, is_int16=folder.writer.accepts_int16)) as session:
+        is_int16 = folder.writer.accepts_int16
+        local = LocalSession(config, info, plan.planner.cloning, is_int16=is_int16)
+        with closing(local) as session:
             if plan.voices.to_make():
                 make_missing_voices(plan, session, screen.step)
                 plan.read()
@@ -134,7 +148,7 @@ def run(
                 result.is_run = True
             if plan.events.num(Event.REENCODE):  # no row is synthesized
                 remake(result, session, screen.step)
-            speak(result, session, screen, report)
+            speak(result, session, screen, hooks, report)
         if config.subtitles and result.error is None:
             write_subtitles(result)
     if aligned is not None and result.error is None:
@@ -158,31 +172,19 @@ def look(
     return report._replace(strays=strays, orphans=orphans)
 
 
-def bring_back(plan: Plan) -> None:
-    """Restore removed rows that the manifest has again. Raises StoppedEarly."""
-    plan.folder.restore(plan.back)
-    rows = counted(len(plan.back), "row is", "rows are")
-    log.info("%s restored", rows)
-
-
-def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
-    """Return the session that synthesizes in this process."""
-    return LocalSession(plan.config, plan.info, plan.planner.cloning, is_int16=is_int16)
-
-
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
     """Generate the missing voices."""
-    from tts_cli.engine.made_voices import make_voices, studio_of
+    from tts_cli.engine.made_voices import make_voices, run_in
 
     count = len(plan.voices.to_make())
     with ExitStack() as stack:
-        studio = studio_of(session)
+        run_work = run_in(session)
         if plan.config.has_workers:
             from tts_cli.workers.session import elsewhere
 
-            studio = stack.enter_context(elsewhere(plan.config))
+            run_work = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(step("making " + counted(count, "voice")))
-        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
+        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, run_work)
 
 
 def remake(result: RunResult, session: LocalSession, step: Step) -> None:
@@ -209,26 +211,33 @@ def remake(result: RunResult, session: LocalSession, step: Step) -> None:
 
 
 def speak(
-    result: RunResult, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
+    result: RunResult,
+    local: LocalSession,
+    screen: Screen,
+    hooks: Sequence[Hook],
+    report: Callable[..., dict[str, Any]],
 ) -> None:
     """Synthesize, commit and check the rows that are due, and record the run in its folder.
 
     Args:
+        local: the session of this process.
+        hooks: see `synthesize`.
         report: see `report_of`.
     """
     plan = result.plan
+    result.is_spoken, is_served = plan.needs_model, plan.events.num(Event.SERVED) > 0
     with ExitStack() as stack:
-        speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
-        verification, hear = None, None
+        session = cache(lambda: stack.enter_context(closing(session_of(plan, local))))
+        verification = None
         if plan.config.verify is not None:
             from tts_cli.app.verify import Verification
 
-            verification = stack.enter_context(closing(Verification(plan, screen)))
-            hear = verification.hear
+            verification = stack.enter_context(closing(Verification(plan, screen, hooks)))
+            hooks = verification.hooks
         allowed = plan.config.failures_allowed(plan.num_pending + plan.num_takes)
-        recorder = ResultRecorder(plan.folder, plan.info.frame_s, plan.events, allowed, hear)
+        recorder = ResultRecorder(plan.folder, plan.info.frame_s, plan.events, allowed, hooks)
 
-        def note() -> None:
+        def begin() -> None:
             if plan.folder.run_id is None:
                 plan.folder.start_run(report(None))
             if verification is not None:
@@ -236,22 +245,18 @@ def speak(
 
         signals.check()
         if plan.needs_model:
-            split = plan.events.of(Event.SPLIT)
-            if split.count:
-                log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
-            make_ready(speaker(), plan.needs, screen.step)
-            log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
-            log.debug("device: %s", listed(speaker().facts().device))
-            note()
-        result.is_spoken = plan.needs_model
-        is_served = plan.events.num(Event.SERVED) > 0
+            prepare(plan, session(), screen.step)
+            begin()
         try:
             if plan.needs_model:
-                speak_due(result, speaker(), screen, recorder)
-            else:
-                record(plan, recorder, note)
+                speak_due(result, session(), screen, recorder)
+            else:  # silent and invalid rows
+                if not all(isinstance(row, BadRow) and recorder.is_recorded(row) for row in plan):
+                    begin()
+                for _ in plan.due(recorder.keep, recorder.fail):
+                    pass
             if verification is not None:
-                result.verified = verification.end(speaker, note)
+                result.verified = verification.end(session, begin)
         except (Exception, Interrupted) as caught:
             result.error = caught
         if verification is not None:
@@ -260,8 +265,18 @@ def speak(
             is_served |= verification.is_served
         result.is_run |= result.is_spoken or is_served
         if result.is_spoken:
-            result.facts = speaker().facts()
+            result.facts = session().facts()
     conclude(result, report if result.is_run else partial(report, run_id=None))
+
+
+def prepare(plan: Plan, session: Session, step: Step) -> None:
+    """Load the model and allocate its slots. Raises SetupError, Interrupted."""
+    split = plan.events.of(Event.SPLIT)
+    if split.count:
+        log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
+    make_ready(session, plan.needs, step)
+    log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
+    log.debug("device: %s", listed(session.facts().device))
 
 
 def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
@@ -280,13 +295,13 @@ def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
     result.exit_code = max(exit_code, int(strays is not None and bool(strays.stayed)))
 
 
-def speaker_of(plan: Plan, session: LocalSession) -> Session:
+def session_of(plan: Plan, local: LocalSession) -> Session:
     """Return the session of the workers, or else that of this process."""
     if not plan.config.has_workers:
-        return session
+        return local
     from tts_cli.workers.session import WorkerSession
 
-    session.close()  # theirs are their own
+    local.close()  # workers have their own sessions
     folder, comment = plan.folder, comment_of(plan.info)
     cloning = plan.planner.cloning
     return WorkerSession(plan.config, plan.info, cloning, folder.out, comment, folder.writer.drop)
@@ -308,107 +323,19 @@ def speak_due(
         startup.reach("spoken_s")
 
 
-def record(plan: Plan, recorder: ResultRecorder, note: Callable[[], None]) -> None:
-    """Commit silent and invalid rows, where no other row is left.
-
-    Args:
-        note: records the run, before the first row; not called if all rows are recorded.
-    """
-    if not all(isinstance(row, BadRow) and recorder.is_recorded(row) for row in plan):
-        note()
-    for _ in plan.due(recorder.keep, recorder.fail):
-        pass
-
-
-def report_of(
-    plan: Plan,
-    origins: Mapping[str, str] | None,
-    totals: Mapping[str, Any] | None,
-    facts: SessionFacts | None = None,
-    *,
-    run_id: str | None,
-    started: datetime,
-    book: BookFacts | None = None,
-    exit_code: int | None = None,
-    verified: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return run.json of a run that ends now, or its first line in `runs.jsonl`.
-
-    Args:
-        origins, book: see `run`.
-        totals: see `run_totals`; None, like the exit code, at the start.
-        facts: of the session; None: no model was opened.
-        run_id: None: the run synthesized nothing and is not recorded.
-        started: start time in UTC.
-    """
-    voices, facts = plan.voices, facts or SessionFacts()
-    return {
-        "run_id": run_id,  # [text] id of the run; null in `--json` if nothing was synthesized
-        "started": iso_time(started),  # [time] time when the manifest was checked and the run began
-        # [time] time when the run ended; null in the first line of a run, like `exit_code` and
-        # `totals`
-        "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
-        "exit_code": exit_code,  # [0 to 143] exit code of the command
-        # [text] working folder of the command, which relative paths of `settings` start from; null:
-        # it was removed (since 0.5)
-        "working_folder": working_folder(),
-        # [text] absolute path of the book; null: not a book (since 0.5)
-        "book": None if book is None else os.path.abspath(book.path),
-        # [list of text] absolute paths of the manifests; empty: a pipe
-        "manifests": plan.source.paths,
-        # [object] value of every setting, by the name of its flag
-        "settings": _told(plan.planner.maker.config if book is None else book.config),
-        # [object] origin of values other than defaults: `flag`, a variable, file and line, or
-        # `folder`: the last run
-        "settings_from": dict(origins or {}),
-        # [list of objects] format of each manifest: path, format, and encoding, separator, sheet
-        "read_as": plan.source.facts(),
-        # [object] file, SHA-256 and characters of `--cast`; null: no cast
-        "cast": plan.planner.validator.cast.facts(),
-        # [object] source, family, type, size, identity, licence, default voice
-        "model": model_facts(plan.config, plan.info),
-        # [object] the same for the checkpoint that generates voices, with `--clone-model`; null:
-        # none (since 0.4)
-        "voice_model": model_facts(*voices.maker) if voices.is_two else None,
-        "text": plan.planner.care.facts(),  # [object] settings of text care, see below
-        # [object] time when each step of the start was finished; empty: nothing was synthesized
-        # (since 0.4)
-        "start": startup.moments() if facts.device else {},
-        # [list of objects] voices for rows without one, see below (since 0.4)
-        "made_voices": voices.facts(),
-        # [object] device, memory and kernels; empty: nothing was synthesized
-        "device": facts.device,
-        # [list of objects] workers of `--workers`; empty without it (since 0.3)
-        "workers": facts.workers,
-        # [object] versions of Python and packages; null: not installed; only Python and tts-cli in
-        # the first line of a run
-        "versions": versions() if totals is not None else versions(OWN_PACKAGE),
-        # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
-        # without `--verify` (since 0.4)
-        "verified": verified,
-        "totals": totals,  # [object] totals of this run
-    }
-
-
-def _told(config: RunConfig) -> dict[str, Any]:
-    """Return the settings of a run, without passwords in URLs."""
-    settings = config.as_dict()
-    return {n: without_user_info(v) if isinstance(v, str) else v for n, v in settings.items()}
-
-
 def write_subtitles(result: RunResult) -> None:
     """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
     try:
-        made = write_row_subtitles(result.plan)
+        events = write_row_subtitles(result.plan)
     except (Exception, Interrupted) as caught:
         result.error = caught
     else:
-        result.exit_code = max(result.exit_code, int(made.failed > 0))
+        result.exit_code = max(result.exit_code, int(events.num(Event.NOT_DERIVED) > 0))
 
 
-def align_words(result: RunResult, aligned: Callable[..., Alignment]) -> None:
+def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> None:
     """Align the words of the run's rows."""
     plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
