@@ -30,14 +30,10 @@ text { fill: #f0f6fc } .ground { fill: #0d1117 } .box { fill: #151b23; stroke: #
 
 
 def rooms(page: str) -> list[tuple[int, str, str]]:
-    """Floor, name and purpose of each room, and of the files of the top, the uppermost first."""
+    """Floor, name and purpose of each room, the uppermost first."""
     found = re.findall(r"^\[(\w+) (\d+)\] (.+)$", page, re.MULTILINE)
-    top = re.findall(r"^(\w+)\.py (1[3-6]) \|", page, re.MULTILINE)
-    named = ", ".join(name for name, _ in top)
-    return [
-        *sorted((int(floor), name, purpose) for name, floor, purpose in found),
-        (16, "top", named),
-    ]
+    boxes = [(int(floor), name, purpose.replace("`", "")) for name, floor, purpose in found]
+    return [*sorted(boxes), (16, "top", "files of tts_cli itself: types, settings, errors, events")]
 
 
 def draw(page: str) -> str:
