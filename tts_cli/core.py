@@ -124,6 +124,7 @@ class TakeRef:
 
     take: int = 1
     role: Role = Role.OWN
+    is_new: bool = False  # no line of the journal had the row when it was planned
 
     @property
     def file_take(self) -> int | None:

@@ -246,9 +246,9 @@ class FolderDiff:
         if file is not None and self._is_again(task, file, do):
             task = replace(task, place=TakeRef(file.take, role))
         else:
-            task = replace(
-                task, place=TakeRef(self.store.journal.row(row_id).take_to_write(), role)
-            )
+            row = self.store.journal.row(row_id)
+            place = TakeRef(row.take_to_write(), role, is_new=not row.takes)
+            task = replace(task, place=place)
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:

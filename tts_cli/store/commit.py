@@ -60,6 +60,7 @@ class RowChange:
     staged: tuple[Moved, ...] = ()  # new files, by their temporary names
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
+    is_new: bool = False  # the journal has no take that was the row's file
 
     @property
     def entry(self) -> JournalEntry:
@@ -189,7 +190,8 @@ class Commits:
         """
         entry, rotation = change.entry, _Rotation()
         new = {str(one.target): str(one.sha256) for one in (*change.staged, *change.moved)}
-        current = self._current_line(entry.id) if change.is_of_row else None
+        has_current = change.is_of_row and not change.is_new
+        current = self._current_line(entry.id) if has_current else None
         own, codes = [], f"{entry.id}{CODES_SUFFIX}"
         if current is not None:
             own = [f"{entry.id}{audio_suffix(current.take.path)}"]

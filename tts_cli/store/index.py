@@ -25,7 +25,11 @@ from tts_cli.sqlite import memory_database
 from tts_cli.store.entry import MAX_TAKE
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from tts_cli.store.entry import EntryFacts, JournalEntry
+
+PENDING_LINES = 512  # entries that wait for a query; 0.2 MB
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _STATUSES = (Status.OK, Status.FAILED, Status.REMOVED)  # by the low bits of `state`
@@ -213,17 +217,31 @@ class Index:
 
     def __init__(self, has_digests: bool = False) -> None:
         self._database = memory_database(_CREATE)
-        self._mutex = threading.Lock()  # of the connection
+        self._mutex = threading.Lock()  # of the connection, and the next field
+        self._pending: list[tuple[int | None, ...]] = []  # values that no query has needed yet
         self._has_digests = has_digests
         self._is_empty = True
         self._last: tuple[str, RowTakes] = "", _NONE  # most rows are looked up several times
 
     def put(self, lines: Iterable[tuple[JournalEntry | EntryFacts, int]]) -> None:
-        """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
+        """Record entries and the offsets of their lines, in place of the takes' earlier ones.
+
+        They wait for the next query: each statement may let other threads run Python for a
+        millisecond, and writer threads would wait for it once per row.
+        """
         with self._mutex:
-            self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
+            self._pending += (self._values(take, at) for take, at in lines)
+            if len(self._pending) >= PENDING_LINES:
+                self._connection()
             self._is_empty = False
             self._last = "", _NONE
+
+    def _connection(self) -> sqlite3.Connection:
+        """The database with all entries. The caller holds the mutex."""
+        if self._pending:
+            self._database.executemany(_PUT, self._pending)
+            self._pending.clear()
+        return self._database
 
     def _values(self, take: JournalEntry | EntryFacts, offset: int) -> tuple[int | None, ...]:
         status = _STATUSES.index(take.status)
@@ -257,7 +275,7 @@ class Index:
         return row
 
     def _of_key(self, key: int) -> RowTakes:
-        found = self._database.execute(_OF_ROW, (key,)).fetchall()
+        found = self._connection().execute(_OF_ROW, (key,)).fetchall()
         return RowTakes(list(map(IndexedTake._make, found))) if found else _NONE
 
     def current_offsets(
@@ -280,7 +298,7 @@ class Index:
             has_key: gets the `id_hash` of a row's id.
         """
         with self._mutex:
-            keys = self._database.execute("SELECT DISTINCT row FROM takes")
+            keys = self._connection().execute("SELECT DISTINCT row FROM takes")
             absent = [key for (key,) in keys if not has_key(key + _HALF)]
         rows = map(self._of_key, absent)
         return _sorted(row.current.offset for row in rows if row.current and not row.is_removed)
@@ -299,7 +317,7 @@ class Index:
             if row.current is not None and row.status is Status.OK:
                 ok, audio_us = ok + 1, audio_us + row.current.audio_us
         with self._mutex:  # rows whose only take is the first one, which are most
-            single = self._database.execute(_COUNT_SINGLE).fetchall()
+            single = self._connection().execute(_COUNT_SINGLE).fetchall()
             query = f"SELECT 1 FROM takes WHERE state & {_IS_EARLY} LIMIT 1"
             is_early = self._database.execute(query).fetchone() is not None
         for status, num_rows, sum_us in single:
@@ -313,7 +331,7 @@ class Index:
         """The takes of each row, a million rows within seconds."""
         query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
         with self._mutex:
-            found = self._database.execute(query)
+            found = self._connection().execute(query)
             for _, takes in groupby(map(IndexedTake._make, found), key=lambda take: take.row):
                 yield RowTakes(list(takes))
 

@@ -202,7 +202,7 @@ class Store:
             if made is not None:
                 made = writer.staged(task.id, made, is_truncated, task.place.file_take)
             entry = result_entry(task, spoken, writer, self.run_id, started_s)
-            if made is not None and not is_truncated:
+            if made is not None and not is_truncated and not task.place.is_new:
                 entry = self._merged(entry)
             staged: list[Moved] = []
             if made is not None:
@@ -211,7 +211,7 @@ class Store:
                 if made.codes is not None:
                     codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
                     staged.append(Moved(str(made.codes), made.codes_sha256, codes))
-            commits.commit(RowChange(entry, tuple(staged)))
+            commits.commit(RowChange(entry, tuple(staged), is_new=task.place.is_new))
         except (RowError, OSError) as problem:
             if made is not None and not commits.is_broken:
                 writer.drop(made)

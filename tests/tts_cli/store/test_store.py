@@ -7,6 +7,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,27 @@ def test_a_file_that_a_user_edited_is_converted_as_it_is(bench: StoreBench) -> N
     assert (entry.take, entry.origin) == (2, "user")
     assert bench.files()["takes/a/2.source.wav"] == mine
     assert bench.samples_of("a.flac") == (9, 2000)
+
+
+def test_the_commit_of_a_new_row_asks_the_index_nothing(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question costs the writer threads a wait for each other."""
+    rows = [result(f"r{number}") for number in range(3)]
+    with Store(tmp_path / "out", RunConfig(), make_info()) as folder:
+        folder.open()
+        asked: list[str] = []
+        index = folder.journal._index
+        ask = index._of_key
+        monkeypatch.setattr(index, "_of_key", lambda key: asked.append("") or ask(key))
+        for task, spoken in rows:
+            place = replace(task.place, is_new=True)
+            folder.commit_result(replace(task, place=place), spoken)
+        assert not asked
+        folder.commit_result(*result("r0", 2, take=2))  # not new: its file becomes a take
+        assert asked
+        assert folder.journal.row("r0").numbers == [1, 2]
+        assert (tmp_path / "out" / "takes" / "r0" / "1.wav").exists()
 
 
 def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
