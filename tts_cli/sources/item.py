@@ -14,11 +14,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
 from tts_cli.named import first_few
+from tts_cli.plain import read_table
 from tts_cli.sources.decode import Encoding, known_encoding
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.mapping import DROP, ColumnMapping, RowProblem
@@ -218,18 +220,7 @@ _NAME = re.compile(
     r"[^\W\d_][^:\uff1a\n\"“”«».,;!?()\[\]*]{0,29})"
     r"(?:\*\*|\])?\s*(?:\([^()\n:]{1,40}\))?\s*(?::(?:\*\*)?\s+|\uff1a(?:\*\*)?\s*)(?=\S)"
 )
-_SMALL_WORDS = "and,of,the,und,y,et,e,von,van,der,den,de,del,della,di,da,du,la,le"  # in a name
-_SMALL = frozenset(_SMALL_WORDS.split(","))
-# What stands in front of a colon and names nobody.
-_WORDS = (
-    "note,notes,warning,caution,important,tip,hint,example,examples,step,part,chapter,scene,act,"
-    "question,answer,summary,conclusion,update,reminder,attention,ps,nb,result,results,monday,"
-    "tuesday,wednesday,thursday,friday,saturday,sunday,today,tomorrow,price,address,phone,email,"
-    "date,time,place,subject,title,total,hinweis,achtung,wichtig,beispiel,schritt,teil,kapitel,"
-    "frage,antwort,note,remarque,exemple,étape,partie,nota,ejemplo,paso,parte,attenzione,esempio,"
-    "внимание,пример,шаг,часть,глава"
-)
-_LABELS = frozenset(_WORDS.split(","))
+_SPEAKERS = Path(__file__).parent / "data" / "speakers.toml"
 _MAX_WORDS = 3
 
 
@@ -241,9 +232,12 @@ def name_in_front(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     name = found[1].strip()
-    words = name.split()
-    is_name = not any(word[0].islower() for word in (words[0], *set(words) - _SMALL))
-    if len(words) > _MAX_WORDS or not is_name or _LABELS & {name.casefold(), words[0].casefold()}:
+    words, table = name.split(), read_table(_SPEAKERS)
+    is_name = not any(
+        word[0].islower() for word in (words[0], *set(words).difference(table["small"]))
+    )
+    is_label = not {name.casefold(), words[0].casefold()}.isdisjoint(table["labels"])
+    if len(words) > _MAX_WORDS or not is_name or is_label:
         return None
     return name, text[found.end() :]
 

@@ -12,15 +12,19 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from models.sampling import SETTINGS
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.named import first_few, nearest, shown
+from tts_cli.plain import read_table
 from tts_cli.text.languages import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
+_NAMES = Path(__file__).parent / "data" / "columns.toml"
 _MAX_NAMED = 8
 _LEAST_RATIO = 0.75  # of likeness; "context" is not "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
@@ -51,67 +55,6 @@ KINDS = {
     "max_seconds": "float",
 }
 
-# What exports of spreadsheets, game engines and writing tools call a field, in small letters and
-# with spaces; beside the field's own name. A table's "Speaker" is who speaks in a story, though
-# rows for a model may call a voice `speaker`.
-_USUAL_NAMES = {
-    "id": (
-        "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
-        "custom id,keys,"
-        "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
-        "asset id,asset name,cue,cue id,loc key,localization key,nr,no,"
-        "utt,utt id,uttid,utterance id,utterance name,segment id,seg id,segid,sentence id,sent id,"
-        "sample id,sample name,clip id,clip,clip name,item id,item,record id,recording id,audio id,"
-        "wav id,file id,fileid,entry id,phrase id,prompt id,index,idx"
-    ),
-    "text": (
-        "dialogue,dialog,dialogue text,dialog text,line,lines,sentence,utterance,script,transcript,"
-        "source,source text,source string,sourcestring,string,content,message,prompt,spoken text,"
-        "line text,original,"
-        "english,zeile,satz,texte,replique,réplique,texto,dialogo,diálogo,testo"
-    ),
-    "character": (
-        "character name,actor,speaker,speaker name,speaker display name,who,"
-        "sprecher,rolle,figur,personnage,personaje,personaggio"
-    ),
-    "instruct": (
-        "direction,directions,stage direction,stage directions,stagedirections,acting notes,"
-        "acting direction,voice direction,vo direction,delivery,emotion,regie"
-    ),
-    "language": "locale,language code,lang code,culture,sprache,langue,idioma,lingua",
-    "voice": "voice name,voice id,speaker id,stimme,voix,voz,voce",
-}
-_USUAL = {name: target for target, names in _USUAL_NAMES.items() for name in names.split(",")}
-
-# What other tools take as a field and this one does not: what does it here.
-_RATE = (
-    "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
-)
-_PAUSE = "write [pause 500ms] into the text, or set the pauses of long rows with --pause-sentence"
-_STYLE = "describe it in instruct ('in a sad voice'), if the model supports instruct"
-_VOLUME = "the loudness can only be set for a whole run, with --loudness"
-_PITCH = (
-    "the pitch cannot be set; choose another voice, or describe it in instruct, if the model "
-    "supports it"
-)
-_INSTEAD = {
-    _RATE: "speed rate pace tempo speaking_rate speech_rate length_scale duration",
-    _PAUSE: "pause pauses break silence pause_ms pause_after pause_before pause_s gap",
-    _STYLE: "style emotion emotions mood tone expression delivery style_prompt description acting",
-    _VOLUME: "volume gain loudness lufs",
-    _PITCH: "pitch pitch_shift semitones",
-    "write the words into text; SSML is not supported": "ssml markup",
-    "the id sets the file name, such as scene1/line4": "file filename file_name output output_file "
-    "out_path audio_file wav",
-    "the format applies to all rows: --format": "format audio_format codec",
-    "the sample rate applies to all rows: --sample-rate": "sample_rate sampling_rate sr",
-    "the model applies to all rows: --model": "model model_name checkpoint",
-    "use ref_audio for a recording to clone, and ref_text for its words": "prompt_audio "
-    "audio_prompt prompt_wav speaker_wav reference_audio reference ref_wav audio_path",
-    "use ref_text for the words of ref_audio": "prompt_text reference_text transcript_ref",
-}
-_BY_NAME = {name: words for words, names in _INSTEAD.items() for name in names.split()}
-
 
 class RowProblem(ValueError):  # noqa: N818
     """What is wrong with one row; becomes the message of a `BadRow`."""
@@ -122,9 +65,23 @@ def is_field(name: str) -> bool:
     return ALIASES.get(name, name) in KINDS
 
 
+@cache
+def usual_names() -> dict[str, str]:
+    """Return the fields by the names that other programs have for them."""
+    table = read_table(_NAMES)["usual"]
+    return {name: target for target, names in table.items() for name in names}
+
+
+@cache
+def foreign_fields() -> dict[str, str]:
+    """Return advice by the names of fields that only other tools have."""
+    table = read_table(_NAMES)["instead"]
+    return {name: entry["advice"] for entry in table for name in entry["names"]}
+
+
 def instead_of(name: str) -> str | None:
-    """What to do instead of giving the field `name`; None where nothing is known of it."""
-    return _BY_NAME.get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
+    """Return what replaces a field of another tool; None: unknown."""
+    return foreign_fields().get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
 
 
 def parse_map(text: str) -> dict[str, str]:
@@ -209,11 +166,11 @@ def _code_in(name: str) -> str:
 
 def _own_name(name: str) -> str | None:
     plain = _plain(name).replace(" ", "_")
-    return plain if is_field(plain) and plain not in _USUAL else None
+    return plain if is_field(plain) and plain not in usual_names() else None
 
 
 def _usual_name(name: str) -> str | None:
-    return _USUAL.get(_plain(name))
+    return usual_names().get(_plain(name))
 
 
 def _last_name(name: str) -> str | None:

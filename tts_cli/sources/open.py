@@ -72,33 +72,6 @@ MAX_PIPED_BYTES = 4 << 30
 _BLANK = codecs.BOM_UTF8 + b" \t\r\n"
 _STRINGS = re.compile(rb"<(?:resources|TS|xliff)[\s>]")  # a table of strings in XML
 _MAX_SHOWN = 60  # characters of a text that is no path
-_SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".list": "txt",
-    ".lst": "txt",
-    ".srt": "subtitles",
-    ".vtt": "subtitles",
-    ".ass": "subtitles",
-    ".ssa": "subtitles",
-    ".txt": "txt",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".ods": "xlsx",
-    ".xls": "xlsx",
-    ".parquet": "parquet",
-    ".arb": "jsonl",
-    ".po": "po",
-    ".pot": "po",
-    ".xlf": "xml",
-    ".xliff": "xml",
-    ".resx": "xml",
-    ".fountain": "fountain",
-}
 
 
 @contextmanager
@@ -152,7 +125,7 @@ def open_source(
     if os.path.isfile(manifest):
         with file, ExitStack() as stack:
             name = manifest[:-3] if manifest.lower().endswith(".gz") else manifest
-            has_suffix = os.path.splitext(name)[1].lower() in _SUFFIXES
+            has_suffix = _suffix_format(name) is not None
             format = rules.format or _format_of(manifest, name if has_suffix else manifest)
             unpacked = None
             if name != manifest:
@@ -186,7 +159,7 @@ def _may_be_text(manifest: str, error: Exception) -> bool:
     """Whether a manifest that is not there looks like what somebody wants to hear."""
     if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
         return False
-    if os.path.splitext(manifest)[1].lower() in _SUFFIXES:
+    if _suffix_format(manifest) is not None:
         return False
     return any(map(str.isspace, manifest)) or os.sep not in manifest
 
@@ -205,14 +178,21 @@ def _format_of(manifest: str, name: str) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if suffix in (".xml", ".ts") and _STRINGS.search(start_of(manifest)):
         return "xml"
-    if suffix not in _SUFFIXES:
+    format = _suffix_format(name)
+    if format is None:
         if mistake := of_suffix(manifest) or of_content(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} is not a manifest format",
             remedy="add --manifest-format jsonl, csv, tsv, txt or another that --help lists",
         )
-    return _SUFFIXES[suffix]
+    return format
+
+
+def _suffix_format(name: str) -> str | None:
+    suffix = os.path.splitext(name)[1].lower()
+    table = read_table(_KINDS)["manifest"]
+    return next((format for format, suffixes in table.items() if suffix in suffixes), None)
 
 
 def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:

@@ -19,6 +19,7 @@ from typing import Any
 from tts_cli.errors import ManifestError, library_errors
 from tts_cli.extras import load
 from tts_cli.sources.archive import Archive
+from tts_cli.sources.row import CELL_ERRORS
 from tts_cli.sources.xlsx_scan import (
     MAX_CELLS,
     SAVE_AS_CSV,
@@ -70,7 +71,7 @@ class OdsFile:
             (row, column): "shows an error"
             for row, cells in enumerate(walk.rows)
             for column, text in enumerate(cells)
-            if text.startswith("Err:") or text in ("#REF!", "#DIV/0!", "#N/A", "#VALUE!", "#NAME?")
+            if text.startswith("Err:") or text in CELL_ERRORS
         }
         return Grid(_rectangle(walk.rows, self._name, sheet), problems, walk.num_hidden)
 

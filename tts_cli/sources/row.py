@@ -38,27 +38,16 @@ MAX_TEXT_CHARS = 20_000
 MAX_PATH_CHARS = 4096
 MAX_EXTRA_CHARS = 1 << 16
 
+# Values of cells that show an error, in all programs for workbooks.
+CELL_ERRORS = ("#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!")
+
 CLONE_MODES = ("icl", "xvec")
 _FRAMES = Range(1, 1_000_000, is_integer=True)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 # Of spreadsheets, pandas and databases; "null" and "None" are words.
-_NO_VALUES = frozenset(
-    (
-        "#N/A",
-        "#NAME?",
-        "#REF!",
-        "#VALUE!",
-        "#DIV/0!",
-        "#NULL!",
-        "#NUM!",
-        "NaN",
-        "nan",
-        "NULL",
-        "<NA>",
-    )
-)
+_NO_VALUES = {*CELL_ERRORS, "#NULL!", "#NUM!", "NaN", "nan", "NULL", "<NA>"}
 _FORMULA = re.compile(r"=\s*[A-Z][A-Z0-9.]*\(.*\)")
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")

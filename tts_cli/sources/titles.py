@@ -6,50 +6,22 @@ and numbers, alone or with a title, which are titles in a series only.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
+from tts_cli.plain import read_table
 from tts_cli.text.english.roman import NUMERALS
 
-_WORDS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty "
-    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf "
-    "un une deux trois quatre cinq sept huit neuf dix onze douze "
-    "uno dos tres cuatro cinco seis siete ocho nueve diez once doce "
-    "due tre quattro cinque sei sette otto nove dieci undici dodici "
-    "um dois três quatro sete oito dez onze doze"
+_TABLE = read_table(Path(__file__).parent / "data" / "titles.toml")
+_ANY_WORD, _ANY_ORDINAL, _CHAPTER_WORD, _PART_WORD, _ALONE_WORD = (
+    "|".join(_TABLE[key]) for key in ("numbers", "ordinals", "chapter", "part", "alone")
 )
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-    "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth last "
-    "erste[rs]? zweite[rs]? dritte[rs]? vierte[rs]? fünfte[rs]? sechste[rs]? siebte[rs]? "
-    "siebente[rs]? achte[rs]? neunte[rs]? zehnte[rs]? elfte[rs]? zwölfte[rs]? letzte[rs]? "
-    "premi(?:er|ère) deuxième second troisième quatrième cinquième sixième septième huitième "
-    "neuvième dixième onzième douzième derni(?:er|ère) "
-    "primer[oa]? segund[oa] tercer[oa]? cuart[oa] quint[oa] sext[oa] séptim[oa] octav[oa] "
-    "noven[oa] décim[oa] últim[oa] prim[oa] second[oa] terz[oa] quart[oa] sest[oa] settim[oa] "
-    "ottav[oa] non[oa] "
-    "decim[oa] ultim[oa] primeir[oa] terceir[oa] sétim[oa] oitav[oa] non[oa] "
-    "перв(?:ый|ая) втор(?:ой|ая) трет(?:ий|ья) четв[её]рт(?:ый|ая) пят(?:ый|ая) шест(?:ой|ая) "
-    "седьм(?:ой|ая) восьм(?:ой|ая) девят(?:ый|ая) десят(?:ый|ая)"
-)
-_ANY_WORD = "|".join(dict.fromkeys(_WORDS.split()))
-_ANY_ORDINAL = "|".join(dict.fromkeys(_ORDINALS.split()))
 _NUMBER = (
     rf"(?:[0-9]{{1,4}}|[IVXLCDM]{{1,9}}|(?i:(?:the|der|die|das|le|la)\s+)?(?i:{_ANY_ORDINAL})|"
     rf"(?i:(?:twenty|thirty|forty|fifty)[- ])?(?i:{_ANY_WORD}))(?![\w])"
 )
-_CHAPTER = (
-    r"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:chapter|letter|section|act|scene|canto|stave|fytte|adventure|episode|lesson|tale|"
-    r"kapitel|akt|szene|gesang|abenteuer|chapitre|acte|scène|chant|lettre|"
-    r"cap[ií]tulo|acto|escena|capitolo|atto|scena|ato|cena|глава|письмо|действие|песнь|"
-    r"brief|aufzug|auftritt|hoofdstuk|rozdział|розділ|kapitola|bölüm|luku|chương|bab|κεφάλαιο|"
-    r"الفصل|अध्याय))"
-)
-_PART = (
-    r"(?i:part|book|volume|teil|buch|band|partie|livre|tome|parte|libro|livro|tomo|"
-    r"часть|книга|том)"
-)
+_CHAPTER = rf"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:{_CHAPTER_WORD}))"
+_PART = rf"(?i:{_PART_WORD})"
 _TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,160})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
 _WORD = rf"(?:(?P<part>{_PART})|{_CHAPTER})"
 _JOIN = r"(?:\s*[.#:№-]\s*|(?=[0-9])|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
@@ -68,10 +40,7 @@ _CJK = re.compile(
     r"|제\s?[0-9]{1,4}\s?(?:(?P<part_ko>[부권])|[장화막])(?P<title_ko>[^\n]{0,40})"
     r"|[0-9]{1,4}\s?[화장話话章](?:[\s.:]+[^\n。]{1,40})?"
 )
-_ALONE = re.compile(
-    r"(?i:prologue|epilogue|introduction|preface|foreword|afterword|prolog|epilog|vorwort|nachwort|"
-    r"einleitung|avant-propos|pr[óo]logo|ep[íi]logo|prologo|epilogo|пролог|эпилог|序章|終章|终章|楔子)[.:]?"
-)
+_ALONE = re.compile(rf"(?i:{_ALONE_WORD})[.:]?")
 _NUMERAL = re.compile(
     r"(?P<number>[0-9]{1,3}|[IVXLC]{1,8})(?:[.)]?|\s*[.:)–—-]\s*(?P<title>\S[^\n]{0,60}[^\s.!?,;:]))"
 )
