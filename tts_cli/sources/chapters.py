@@ -232,17 +232,8 @@ def is_scene_break(text: str) -> bool:
     return _SCENE_BREAK.fullmatch(clean_unicode(text).strip()) is not None
 
 
-@dataclass(frozen=True)
-class Assembled:
-    """Chapters made of blocks."""
-
-    chapters: tuple[Chapter, ...]
-    title: str | None  # a single heading above all chapters
-    warnings: tuple[str, ...]
-
-
-def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Assembled:
-    """Chapters of a whole source.
+def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Book:
+    """Return a book without author and language. Its title is a single heading above all chapters.
 
     Args:
         name: the title of a chapter that has none.
@@ -265,7 +256,8 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
         raise ManifestError(f"{name}: has {len(chapters)} chapters; the maximum is {MAX_CHAPTERS}")
     if not chapters and not is_chapter:
         raise ManifestError(f"{name}: contains no text", remedy="check that this is the right file")
-    return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
+    title = None if is_marked else _book_title(found, level)
+    return Book(chapters, title, warnings=tuple(builder.warnings))
 
 
 def _chapter_level(levels: Counter[int]) -> int:
@@ -289,11 +281,7 @@ class _Builder:
         self._title: str | None = None
         self._paragraphs: list[Paragraph] = []
         self._chapters: list[Chapter] = []
-        self._warnings: list[str] = []
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(self._warnings)
+        self.warnings: list[str] = []
 
     def take(self, block: Block, level: int) -> None:
         """Add a block; headings down to `level` begin chapters."""
@@ -338,7 +326,7 @@ class _Builder:
     def _add(self, text: str, place: str, is_heading: bool = False) -> None:
         text, voice = take_voice(text)
         if mark := misspelt(text):
-            self._warnings.append(
+            self.warnings.append(
                 f"{place}: {mark!r} will be read aloud: put {{voice=NAME}} at the start or "
                 "end of a paragraph"
             )

@@ -13,14 +13,14 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import shown
-from tts_cli.sources.ids import IdTable, as_id, fold_id, id_problem
+from tts_cli.sources.ids import as_id, fold_id, id_problem
 from tts_cli.sources.item import Dialect, ManifestFile
 from tts_cli.sources.jsonl import Lines
 from tts_cli.sources.mapping import ColumnMapping, RowProblem, as_flag, guess_mapping
@@ -51,7 +51,6 @@ _MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
-_MOST = (1 << 64) - 1  # of a key
 _MAX_LABEL_CHARS = 64
 _READINGS = ("phones", "tones", "word2ph")  # what Bert-VITS2 writes behind a text
 _LEAST_LIKENESS = 0.5  # of a text and the same in words
@@ -361,17 +360,12 @@ def _count_parts(form: Dialect, column: int, open_lines: OpenLines) -> int:
     """How many of a path's last parts tell the files of a list apart as well as all of them do."""
 
     def num_ids(parts: int) -> int:
-        seen = IdTable()
-        with open_lines() as lines:
-            try:
-                for cells in form.reader(lines):
-                    lines.start_row()
-                    if column < len(cells):
-                        seen.setdefault(
-                            hash(fold_id(path_id(cells[column], parts))) % _MOST or 1, 1
-                        )
-            except (csv.Error, RowProblem):
-                pass  # told with its row
+        seen: set[int] = set()
+        with open_lines() as lines, suppress(csv.Error, RowProblem):  # reported with its row
+            for cells in form.reader(lines):
+                lines.start_row()
+                if column < len(cells):
+                    seen.add(hash(fold_id(path_id(cells[column], parts))))
         return len(seen)
 
     count = num_ids(_MAX_PARTS)

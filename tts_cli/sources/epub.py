@@ -18,6 +18,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -155,8 +156,8 @@ class _Reader:
             links = first_few([repr(link[:100]) for link in self._bad_links])
             name = self._archive.name
             warnings.append(f"{name}: its contents lead out of the book, ignored: {links}")
-        return Book(
-            made.chapters,
+        return replace(
+            made,
             title=self._metadata(package, "title") or made.title,
             author=self._metadata(package, "creator"),
             language=self._metadata(package, "language"),

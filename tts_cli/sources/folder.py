@@ -27,6 +27,7 @@ from markdown_it import MarkdownIt
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, first_few
 from tts_cli.plain import open_given, open_plain
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
 from tts_cli.sources.epub import read_epub
@@ -290,8 +291,8 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
         printed = without_print(text)
         made = assemble(blocks(printed.text, name), path.stem, is_chapter=is_chapter)
         warnings += [f"{name}: left out: {what}" for what in printed.left_out]
-    return Book(
-        made.chapters,
+    return replace(
+        made,
         title=made.title or front.get("title"),
         author=front.get("author"),
         language=front.get("lang") or front.get("language"),
@@ -302,12 +303,9 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
 def _bytes_of(path: Path, most_bytes: int) -> bytes:
     try:
         with open_given(path) as file:
-            data = file.read(most_bytes + 1)
+            return read_bounded(file, most_bytes, str(path))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-    if len(data) > most_bytes:
-        raise ManifestError(f"{path}: is larger than {most_bytes >> 20} MiB", "split it")
-    return data
 
 
 def _decoded(path: Path, encoding: str | None) -> str:

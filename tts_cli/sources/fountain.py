@@ -16,6 +16,7 @@ from typing import TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.item import Item
 from tts_cli.text.words import strip_markup
 
@@ -31,9 +32,7 @@ _EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ speak
 
 def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
     """Return an item per speech. Raises ManifestError: there are none, or it is too large."""
-    content = file.read(MAX_CHARS + 1).removeprefix("\ufeff")
-    if len(content) > MAX_CHARS:
-        raise ManifestError(f"{name}: has more than {MAX_CHARS >> 20} Mi characters", "split it")
+    content = read_bounded(file, MAX_CHARS, name).removeprefix("\ufeff")
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     for pattern in (_LEFT_OUT, _TITLE_PAGE):
         content = pattern.sub(lambda found: "\n" * found[0].count("\n"), content)

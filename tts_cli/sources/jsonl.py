@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.ids import as_id
 from tts_cli.sources.item import Item
 from tts_cli.sources.mapping import RowProblem, is_field
@@ -78,17 +79,7 @@ def load_document(file: TextIO, name: str) -> Document | None:
     Raises:
         ManifestError: it is too large.
     """
-    left = MAX_DOCUMENT_CHARS + 1
-    pieces = []
-    while left > 0 and (piece := file.read(min(left, MAX_LINE_CHARS))):  # a read takes its size
-        pieces.append(piece)
-        left -= len(piece)
-    content = "".join(pieces)
-    if len(content) > MAX_DOCUMENT_CHARS:
-        raise ManifestError(
-            f"{name}: has more than {MAX_DOCUMENT_CHARS >> 20} Mi characters of JSON",
-            "write one object per line",
-        )
+    content = read_bounded(file, MAX_DOCUMENT_CHARS, name, "write one object per line")
     document = Document(content.removeprefix("\ufeff"), name)
     if document.peek() == "{":
         try:
@@ -194,8 +185,6 @@ class Document:
         self.content = content
         self.name = name
         self._place = place
-        self._noted: list[str] = []  # what is wrong with a value that can be read all the same
-        self._decode = _noting_decoder(self._noted).raw_decode
         self.line = 1 + content.count("\n", 0, place)
 
     def error(self, problem: str) -> ManifestError:
@@ -218,10 +207,13 @@ class Document:
 
     def value(self) -> Any:
         """The next value. Raises RowProblem where it is one that no row can hold."""
-        self._noted.clear()
-        start = self._place
+        start, problem = self._place, None
         try:
-            value, end = self._decode(self.content, start)
+            try:
+                value, end = _DECODER.raw_decode(self.content, start)
+            except RowProblem as error:  # raised before the end of the value
+                problem = error
+                value, end = _LENIENT.raw_decode(self.content, start)
         except json.JSONDecodeError as error:
             self._skip(error.pos)
             raise self.error(error.msg) from None
@@ -231,8 +223,8 @@ class Document:
             self._skip(bad.start())
             raise self.error(f"byte 0x{ord(bad[0]) - 0xDC00:02x} is not UTF-8")
         self._skip(end)
-        if self._noted:
-            raise RowProblem(self._noted[0])
+        if problem is not None:
+            raise problem
         return value
 
     def seek(self, found: str) -> None:
@@ -279,29 +271,11 @@ def _bounded_int(digits: str) -> int:
     return int(digits)
 
 
-_decode = json.JSONDecoder(
+_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_bounded_int
-).decode
-
-
-def _noting_decoder(noted: list[str]) -> json.JSONDecoder:
-    """The same, but what is wrong with a value is noted and the value read to its end."""
-
-    def noting(read: Any, instead: Any) -> Any:
-        def call(given: Any) -> Any:
-            try:
-                return read(given)
-            except RowProblem as problem:
-                noted.append(str(problem))
-                return instead
-
-        return call
-
-    return json.JSONDecoder(
-        object_pairs_hook=noting(_object, {}),
-        parse_constant=noting(_refuse_constant, 0),
-        parse_int=noting(_bounded_int, 0),
-    )
+)
+_LENIENT = json.JSONDecoder(parse_int=len)  # only finds where a value ends
+_decode = _DECODER.decode
 
 
 class Lines:

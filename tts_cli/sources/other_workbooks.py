@@ -24,10 +24,8 @@ from tts_cli.sources.xlsx_scan import (
     MAX_CELLS,
     SAVE_AS_CSV,
     Grid,
-    NumberFormat,
     Sheet,
     cell_text,
-    column_letters,
     number_format,
     walk_xml,
 )
@@ -199,7 +197,7 @@ class XlsFile:
 
     def grid(self, sheet: Sheet) -> Grid:
         """Return the cells of a sheet. Raises ManifestError: there are too many."""
-        grid = Grid([])
+        grid = Grid()
         with self._errors():
             found = self._book.sheet_by_index(int(sheet.part))
             lengths = [found.row_len(row) for row in range(found.nrows)]
@@ -234,9 +232,6 @@ class XlsFile:
         if kind != xlrd.XL_CELL_NUMBER:
             return cell_text(value)
         shape = number_format(code)
-        if isinstance(shape, NumberFormat):
-            return shape.show(value)
-        text = cell_text(value)
-        if shape is None:
-            grid.unfollowed.append(f"{column_letters(column)}{row + 1}, read as {text},")
-        return text
+        if isinstance(shape, bool):
+            return cell_text(value)
+        return grid.number(row, column, value, shape)

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.extras import load
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.dialect import OpenLines
 from tts_cli.sources.item import Item
 
@@ -59,11 +60,7 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
         SetupError: pysubs2 is missing.
     """
     pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
-    data = file.read(MAX_FILE_CHARS + 1).removeprefix("\ufeff")
-    if len(data) > MAX_FILE_CHARS:
-        raise ManifestError(
-            f"{name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
-        )
+    data = read_bounded(file, MAX_FILE_CHARS, name).removeprefix("\ufeff")
     data = data.encode(errors="surrogateescape").decode(errors="replace")
     text, num_timed = _WORD_TIME.subn("", data)
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
