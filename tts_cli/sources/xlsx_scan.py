@@ -224,7 +224,7 @@ class XlsxFile:
         return found
 
     def _elements(self, part: str, *tags: str) -> list[tuple[str, Mapping[str, str]]]:
-        """Return tags and attributes of the elements with certain tags in a part, or none for ""."""
+        """Return the elements of a part with certain tags, and their attributes; none for ""."""
         found: list[tuple[str, Mapping[str, str]]] = []
 
         def start(tag: str, values: Mapping[str, str]) -> None:
