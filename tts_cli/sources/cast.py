@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class Cast:
 
 def read_cast(path: Path) -> Cast:
     """Read a cast file. Raises UsageError naming file and line."""
-    file = TomlFile(path, UsageError)
+    file = TomlFile(path)
     tables: dict[str, tuple[str, ...]] = {}
     group = file.values.get(GROUP, {})
     is_group = isinstance(group, dict) and all(isinstance(value, dict) for value in group.values())
@@ -130,17 +130,11 @@ MAX_BYTES = 1 << 20
 _HEAD = re.compile(r"\s*\[+\s*(.+?)\s*\]+\s*(#.*)?")
 _KEY_PART = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*(\.)?')
 
-Problem = Callable[[str, str | None], Exception]  # message and remedy -> what is raised
-
 
 class TomlFile:
-    """The tables of one file.
+    """The tables of one file. Raises UsageError: it cannot be read."""
 
-    Args:
-        problem: makes the error for a file that cannot be read, of its message and remedy.
-    """
-
-    def __init__(self, path: Path, problem: Problem) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         try:
             raw = read_given(path, MAX_BYTES)
@@ -148,13 +142,13 @@ class TomlFile:
             self._text = raw.decode("utf-8-sig").replace("\r\n", "\n")
             self.values: dict[str, Any] = toml_loads()(self._text)
         except OSError as error:
-            raise problem(f"{path}: {error.strerror or error}", None) from None
+            raise UsageError(f"{path}: {error.strerror or error}") from None
         except UnicodeDecodeError:
-            raise problem(f"{path}: is not UTF-8", "save it as UTF-8") from None
+            raise UsageError(f"{path}: is not UTF-8", "save it as UTF-8") from None
         except RecursionError:
-            raise problem(f"{path}: is nested too deep", None) from None
+            raise UsageError(f"{path}: is nested too deep") from None
         except ValueError as error:
-            raise problem(f"{path}: not TOML: {error}", "fix it") from None
+            raise UsageError(f"{path}: not TOML: {error}", "fix it") from None
 
     def place(self, *keys: str) -> str:
         """File and line of a key, or of a table; the file alone where its line is not found."""

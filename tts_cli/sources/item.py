@@ -284,71 +284,52 @@ class Item(NamedTuple):
     problem: str | None = None  # why it cannot be read
 
 
+@dataclass
 class RowBuilder:
-    """Makes the rows of one manifest.
+    """Makes the rows of one manifest."""
 
-    Args:
-        number: of the last row of the manifest before; numbers go on.
-        file: see `Row`.
-        content_ids: see `build_row`.
-    """
-
-    def __init__(
-        self,
-        source: ManifestFile,
-        number: int = 0,
-        file: str = "",
-        content_ids: ContentIds | None = None,
-    ) -> None:
-        self.number = number
-        self._folder = source.folder
-        self._columns = source.columns
-        self._is_idle = source.columns.is_idle
-        self._is_dropped = source.columns.extra == DROP
-        self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
-        self._file = file
-        self._content_ids = content_ids
-        self._strips_markup = source.rules.strips_markup
-        self._found = source.found
+    source: ManifestFile
+    number: int = 0  # of the last row; numbers go on from manifest to manifest
+    file: str = ""  # see `Row`
+    content_ids: ContentIds | None = None  # see `build_row`
 
     def row(self, item: Item) -> Row | BadRow:
         """Return the row of the next item."""
         self.number += 1
+        rules, columns = self.source.rules, self.source.columns
         line, values, extra, speaker, is_object, problem = item
-        if is_object and not self._is_idle and problem is None:
+        if is_object and problem is None and not columns.is_idle:
             try:
-                values, extra = self._columns.split(values)
+                values, extra = columns.split(values)
             except RowProblem as error:
                 problem = str(error)
         if problem is not None:
-            return BadRow(line, self.number, None, problem, file=self._file)
-        if extra and self._is_dropped:
+            return BadRow(line, self.number, None, problem, file=self.file)
+        if extra and columns.extra == DROP:
             extra = {}
-        if self._found.marks:
+        if self.source.found.marks:
             values = self._without_marks(values)
-        if self._has_names:
+        if rules.has_names:
             values, speaker = self._without_name(values)
-        if not speaker:
-            pass
-        elif not self._has_cast:
-            extra = extra if self._is_dropped else {"speaker": speaker, **extra}
-        elif not (values.get("character") or values.get("role")):
+        if speaker and not rules.has_cast:
+            extra = extra if columns.extra == DROP else {"speaker": speaker, **extra}
+        elif speaker and not (values.get("character") or values.get("role")):
             values = {**values, "character": speaker}
         row = build_row(
             values,
             line=line,
             number=self.number,
-            folder=self._folder,
+            folder=self.source.folder,
             is_text=not is_object,
             extra=extra or None,
-            content_ids=self._content_ids,
-            strips_markup=self._strips_markup,
+            content_ids=self.content_ids,
+            strips_markup=rules.strips_markup,
         )
-        if not self._file:
+        if not self.file:
             return row
         if isinstance(row, BadRow):
-            return replace(row, file=self._file)
-        row.file = self._file
+            return replace(row, file=self.file)
+        row.file = self.file
         return row
 
     def _without_marks(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -356,7 +337,7 @@ class RowBuilder:
         text = values.get(field)
         if not isinstance(text, str):
             return dict(values)
-        for pattern, put in self._found.marks:
+        for pattern, put in self.source.found.marks:
             text = pattern.sub(put, text)
         return {**values, field: text.strip()}
 

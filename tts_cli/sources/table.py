@@ -183,12 +183,33 @@ class TableHeader:
 def table_items(lines: Lines, form: Dialect, source: ManifestFile) -> Iterator[Item]:
     """Return an item per row of cells; a row may span lines inside quotes."""
     skip_directives(lines, form)
-    reader = form.reader(lines)
+    rows = _rows(lines, form)
     if form.names:
         header = TableHeader(list(form.names), source.columns, source.name, form)
     else:
-        header = _read_header(reader, lines, source, form)
+        header = _read_header(rows, source, form)
     num_columns, num_rows = len(header.names), 0
+    for start, cells, problem in rows:
+        num_rows += 1
+        if problem is None and len(cells) != num_columns:
+            kind = "list" if form.names else "header"
+            problem = RowProblem(
+                f"has {len(cells)} cells, but the {kind} has {num_columns}"
+                + _HOLDS_SEPARATOR * form.is_quoted
+            )
+        if problem is None:
+            yield header.item(cells, start)
+        else:
+            yield Item(start, problem=_table_problem(problem, start, lines.number))
+    header.tell_overhanging(source.name, num_rows)
+
+
+_Cells = tuple[int, list[str], RowProblem | csv.Error | None]  # first line, cells, or a problem
+
+
+def _rows(lines: Lines, form: Dialect) -> Iterator[_Cells]:
+    """Return the rows of a table that are not blank."""
+    reader = form.reader(lines)
     while True:
         lines.start_row()
         start = lines.number + 1
@@ -196,25 +217,13 @@ def table_items(lines: Lines, form: Dialect, source: ManifestFile) -> Iterator[I
             cells = next(reader)
             if lines.problem is not None:
                 raise RowProblem(lines.problem)
-            if not any(map(str.strip, cells)):
-                continue
-            if len(cells) != num_columns:
-                raise RowProblem(
-                    (
-                        f"has {len(cells)} cells, but the {'list' if form.names else 'header'} "
-                        f"has {num_columns}"
-                    )
-                    + _HOLDS_SEPARATOR * form.is_quoted
-                )
         except StopIteration:
-            break
+            return
         except (RowProblem, csv.Error) as problem:
-            yield Item(start, problem=_table_problem(problem, start, lines.number))
-            num_rows += 1
-            continue
-        num_rows += 1
-        yield header.item(cells, start)
-    header.tell_overhanging(source.name, num_rows)
+            yield start, [], problem
+        else:
+            if any(map(str.strip, cells)):
+                yield start, cells, None
 
 
 def _reason(problem: Exception) -> str:
@@ -238,23 +247,15 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
     return message
 
 
-def _read_header(
-    reader: Iterator[list[str]], lines: Lines, source: ManifestFile, form: Dialect
-) -> TableHeader:
-    start = lines.number + 1
-    try:
-        while not any(map(str.strip, header := next(reader))):
-            lines.start_row()
-            start = lines.number + 1
-        if lines.problem is not None:
-            raise RowProblem(lines.problem)
-    except StopIteration:
-        raise ManifestError(
-            f"{source.name}: is empty",
-            remedy="put the column names into the first row, such as id,text",
-        ) from None
-    except (RowProblem, csv.Error) as problem:
+def _read_header(rows: Iterator[_Cells], source: ManifestFile, form: Dialect) -> TableHeader:
+    start, header, problem = next(rows, (0, [], None))
+    if problem is not None:
         raise ManifestError(
             f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
         ) from None
+    if not header:
+        raise ManifestError(
+            f"{source.name}: is empty",
+            remedy="put the column names into the first row, such as id,text",
+        )
     return TableHeader(header, source.columns, f"{source.name}:{start}", form)
