@@ -1,10 +1,10 @@
-"""Cast files: which voice each character has, and what a row of a character gets from it.
+"""Cast files: the voice and the other settings of each character.
 
-A cast is TOML with a table a character, `[Anna]` or `[characters."Old Tom"]`, of fields that rows
-have too. What a row says itself counts before its character's table, and that before the flags.
+A cast is a TOML file with one table per character, `[Anna]` or `[characters."Old Tom"]`, of fields
+that rows have too. Fields of the row have precedence over those of the character, and these over
+the flags.
 
-TOML files that users write: read within bounds, and searched for the line of a key, so that
-messages can name it.
+`TomlFile` reads TOML files of users within bounds, and finds the line of a key for messages.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _CAPS = ("max_frames", "max_seconds")
 
 @dataclass(frozen=True)
 class Cast:
-    """The characters of a cast file. Each is a row that says nothing."""
+    """The characters of a cast file, each as the row that its table would make."""
 
     path: Path | None = None
     sha256: str | None = None
-    characters: Mapping[str, Row] = field(default_factory=dict)  # by name, as it is written
+    characters: Mapping[str, Row] = field(default_factory=dict)  # by name as in the file
     places: Mapping[str, str] = field(default_factory=dict)  # file and line of each
 
     def find(self, name: str) -> Row | None:
-        """What a character is given: under its name, or that in other letter case."""
+        """Return the settings of a character. An exact name goes before one in other letter case."""
         found = self.characters.get(name)
         if found is None and self.characters:
             folded = name.casefold()
@@ -48,7 +48,7 @@ class Cast:
         return found
 
     def facts(self) -> dict[str, Any] | None:
-        """What a run's report says of it."""
+        """Return the entry of the report of a run."""
         if self.path is None:
             return None
         return {
@@ -110,7 +110,7 @@ def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
 
 
 def with_character(row: Row, character: Row) -> Row:
-    """A row, with what its character is given where it says nothing itself."""
+    """Return a row with the settings of its character that the row does not have itself."""
     names = ["language", "instruct", "seed"]
     if row.voice is None and row.ref_audio is None:
         names += ["voice", *_CLONING]
@@ -151,7 +151,7 @@ class TomlFile:
             raise UsageError(f"{path}: not TOML: {error}", "fix it") from None
 
     def place(self, *keys: str) -> str:
-        """File and line of a key, or of a table; the file alone where its line is not found."""
+        """Return file and line of a key or a table; only the file if the line is not found."""
         line = self._line(list(keys))
         return f"{self.path}:{line}" if line else str(self.path)
 
@@ -170,7 +170,7 @@ class TomlFile:
 
 
 def _key_parts(text: str) -> list[str]:
-    """`a."b c"` as its parts."""
+    """Split a key such as `a."b c"` into its parts."""
     parts = []
     place = 0
     while match := _KEY_PART.match(text, place):

@@ -25,7 +25,7 @@ from tts_cli.sources.item import Item, ManifestFile
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-_KEY = re.compile(r"[A-Z][A-Z0-9]+|(?=\S*[_./:\d-])[^\W\d][\w./:-]*")  # else the text itself
+_KEY = re.compile(r"[A-Z][A-Z0-9]+|(?=\S*[_./:\d-])[^\W\d][\w./:-]*")  # others are texts
 _CHARSET = re.compile(rb"Content-Type:[^\n]*charset=((?!CHARSET)[\w.-]{1,40})")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": " "}
@@ -114,7 +114,7 @@ def _items(entries: list[_Entry], name: str) -> Iterator[Item]:
 
 
 def _text(element: Any) -> str:
-    """Return the text of an element; in code of a program inside of it, what stands for it."""
+    """Return the text of an element. Inline code is replaced by its equivalent text."""
     if element is None:
         return ""
     pieces = [element.text or ""]
@@ -139,7 +139,7 @@ def _android(root: Any) -> Iterator[_Entry]:
 
 
 def _as_android(found: re.Match[str]) -> str:
-    return " " if found[0].isspace() else ""  # a quotation mark only keeps spaces
+    return " " if found[0].isspace() else ""  # a quotation mark only protects spaces
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """Read the dialogue of a screenplay in Fountain: an item per speech, with its character.
 
 Names of characters are lines in capital letters after a blank line, or begin with @. Scene
-headings, action, transitions, notes and the title page are not read; a direction in parentheses and
-the scene are kept as `direction` and `scene`.
+headings, action, transitions, notes and the title page are not read. A direction in parentheses and
+the scene become the extra columns `direction` and `scene`.
 
 Source: the syntax of Fountain 1.1.
 """
@@ -27,7 +27,7 @@ _LEFT_OUT = re.compile(r"/\*.*?\*/|\[\[.*?\]\]", re.DOTALL)
 _TITLE_PAGE = re.compile(r"\A(?:[^\W\d_][\w ]{0,40}:[^\n]*\n(?:[ \t]+[^\n]*\n)*)+(?=\s*(?:\n|\Z))")
 _SCENE = re.compile(r"\.(?=[^.\s])|(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)[. ]", re.IGNORECASE)
 _OTHER = re.compile(r"[!>#=~]|.*\bTO:$")  # forced action, transition, section, synopsis, song
-_EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ speaks at the same time
+_EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ marks simultaneous speech
 
 
 def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
@@ -73,7 +73,7 @@ def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
 
 
 def _is_cue(text: str, below: str) -> bool:
-    """Whether a line names who says the lines below it."""
+    """Return whether a line names the character of the lines below it."""
     if not below or _OTHER.match(text):
         return False
     name = _EXTENSION.sub("", text)

@@ -4,7 +4,7 @@ A document is an array of objects, objects one after the other, or one object: a
 around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
 keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound.
 
-Lines of a manifest: counted, each at most 1 Mi characters.
+`Lines` counts the lines of a manifest, each of at most 1 Mi characters.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_document(file: TextIO, name: str) -> bool:
 
 
 def load_document(file: TextIO, name: str) -> Document | None:
-    """Load a document; None: it begins as an object that does not end, so its lines are judged.
+    """Load a document; None: it starts with an incomplete object, so its lines are read one by one.
 
     Raises:
         ManifestError: it is too large.
@@ -124,7 +124,7 @@ def document_items(text: Document) -> Iterator[Item]:
 
 
 def _list_of(value: Any) -> str | None:
-    """Return the key of the rows in an envelope; None: it is none."""
+    """Return the key of the list of rows in an envelope; None: the value is not one."""
     if not isinstance(value, dict) or {"text", "input"} & set(value):
         return None
     lists = (
@@ -157,7 +157,7 @@ def _array(text: Document) -> Iterator[Item]:
     while text.peek() != "]":
         if not is_first:
             text.take(",")
-            text.peek()  # up to the line of the value
+            text.peek()  # moves to the line of the value
         is_first = False
         yield _next(text)
     text.take("]")
@@ -188,25 +188,25 @@ class Document:
         self.line = 1 + content.count("\n", 0, place)
 
     def error(self, problem: str) -> ManifestError:
-        """What is raised where the rest of the file cannot be read."""
+        """Return the error for a file of which the rest cannot be read."""
         return ManifestError(
             f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
         )
 
     def peek(self) -> str:
-        """The next character that is not a space; "" at the end."""
+        """Return the next character that is not a space; "" at the end."""
         self._skip(_SPACE.match(self.content, self._place).end())  # type: ignore[union-attr]
         return self.content[self._place : self._place + 1]
 
     def take(self, char: str) -> None:
-        """Pass over a character that must come next."""
+        """Skip a character that must come next. Raises ManifestError."""
         found = self.peek()
         if found != char:
             raise self.error(f"{char!r} is missing" + (f" before {found!r}" if found else ""))
         self._place += 1
 
     def value(self) -> Any:
-        """The next value. Raises RowProblem where it is one that no row can hold."""
+        """Return the next value. Raises RowProblem: a row cannot have such a value."""
         start, problem = self._place, None
         try:
             try:
@@ -228,7 +228,7 @@ class Document:
         return value
 
     def seek(self, found: str) -> None:
-        """Go on to where a text is next, if it is."""
+        """Move to the next occurrence of a text, if there is one."""
         self._skip(max(self._place, self.content.find(found, self._place)))
 
     def _skip(self, place: int) -> None:
@@ -237,7 +237,7 @@ class Document:
 
 
 def _parse_object(line: str) -> dict[str, Any]:
-    """One JSON object, strictly: no repeated keys, no NaN or Infinity."""
+    """Parse one JSON object without repeated keys, NaN or Infinity."""
     try:
         value = _decode(line)
     except RowProblem:
@@ -279,10 +279,10 @@ _decode = _DECODER.decode
 
 
 class Lines:
-    """Lines with their ends; an iterator for `csv.reader`.
+    """Iterates over lines with their ends, for `csv.reader` too.
 
-    A line that cannot be used sets `problem` and is still returned as well as it can be read, so
-    that a quoted cell around it keeps its end.
+    An invalid line sets `problem`, and is returned with replacements, because a quoted cell may end
+    in it.
 
     Args:
         file: with bytes that are not UTF-8 as lone surrogates.
@@ -291,34 +291,24 @@ class Lines:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._row_chars = 0
-        self._back: str | None = None
-        self.number = 0  # of the line read last, from 1
-        self.problem: str | None = None  # what is wrong with the row being read
+        self.number = 0  # of the last line, from 1
+        self.problem: str | None = None  # with the current row
 
     def start_row(self) -> None:
-        """Forget the row before."""
+        """Begin a new row."""
         self._row_chars = 0
         self.problem = None
 
     def each(self) -> Iterator[str]:
-        """Lines, each a row by itself."""
+        """Yield lines, each of which is a row."""
         for line in self:
             self.start_row()
             yield line
-
-    def give_back(self, line: str) -> None:
-        """The line read last is to come once more."""
-        self._back = line
-        self.number -= 1
 
     def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> str:
-        if self._back is not None:
-            line, self._back = self._back, None
-            self.number += 1
-            return line
         line = self._file.readline(MAX_LINE_CHARS + 1)
         if not line:
             raise StopIteration
