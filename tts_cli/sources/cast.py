@@ -39,7 +39,7 @@ class Cast:
     places: Mapping[str, str] = field(default_factory=dict)  # file and line of each
 
     def find(self, name: str) -> Row | None:
-        """Return the settings of a character. An exact name goes before one in other letter case."""
+        """Return the settings of a character, by exact name or in any letter case."""
         found = self.characters.get(name)
         if found is None and self.characters:
             folded = name.casefold()
