@@ -1,10 +1,10 @@
-"""Books as they are read aloud: chapters of paragraphs, without the markup of the source.
+"""Books as read aloud: chapters of paragraphs, without the markup of the source.
 
 Readers of formats yield blocks (`Text`, `Heading`, `SceneBreak`, `TocEntry`), and `assemble` makes
 chapters of them. Headings of one level begin chapters: of the highest level that occurs twice, so
 that a single title at the top does not. If the source has a table of contents (EPUB, PDF), its
 entries begin chapters instead. A part that consists of headings ("Part One" before "Chapter One")
-is read at the start of the next chapter. Text before the first heading is a chapter of its own.
+is read at the start of the next chapter. Text before the first heading is a separate chapter.
 
 Not every entry of a table of contents begins a chapter. Entries for whole documents do, at any
 depth. Of the entries for places inside documents, those down to the first level with two or more
@@ -166,7 +166,7 @@ def _joined(lines: list[str]) -> str:
 
 def _space_between(before: str, behind: str) -> str:
     """Return the text that replaces a line break: a comma and a space, or a space if there is a
-    punctuation mark, or the clause goes on in the next line.
+    punctuation mark, or the clause continues in the next line.
     """
     last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
     is_open = last and first and unicodedata.category(last)[0] in "LMN"
@@ -234,7 +234,7 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
         name: the title of a chapter that has none.
         is_chapter: everything is one chapter, titled by its first heading; it may be empty.
     Raises:
-        ManifestError: there is no text, or there are too many chapters.
+        ManifestError: the source has no text or too many chapters.
     """
     found = list(blocks)
     if is_chapter:
@@ -446,7 +446,7 @@ class Unframed(NamedTuple):
 
 
 def strip_gutenberg(text: str) -> Unframed:
-    """Return the book between the two marks of the frame, of which one may be missing."""
+    """Return the book between the two marks of the frame; one of them may be missing."""
     start = 0
     for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):
         start = found.end()  # an old text has two of them

@@ -188,7 +188,7 @@ class Document:
         self.line = 1 + content.count("\n", 0, place)
 
     def error(self, problem: str) -> ManifestError:
-        """Return the error for a file of which the rest cannot be read."""
+        """Return the error for a file whose rest cannot be read."""
         return ManifestError(
             f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
         )
@@ -300,7 +300,7 @@ class Lines:
         self.problem = None
 
     def each(self) -> Iterator[str]:
-        """Yield lines, each of which is a row."""
+        """Yield the lines; each is a row."""
         for line in self:
             self.start_row()
             yield line

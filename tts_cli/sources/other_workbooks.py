@@ -1,9 +1,9 @@
 """Read workbooks of LibreOffice (.ods) and of Excel before 2007 (.xls).
 
-A cell of an .ods file has the text that its user sees. Repeated cells and rows are written once,
-with a count: a small file could stand for billions of cells, so they are counted first.
-For .xls, xlrd reads only the cells that exist; python-calamine would make room for
-the whole rectangle of each sheet.
+A cell of an .ods file contains the text that is shown. Repeated cells and rows are written once,
+with a count, so a small file could expand to billions of cells. They are counted first. For .xls,
+xlrd only reads cells that exist, while python-calamine would allocate the whole rectangle of each
+sheet.
 
 Source: OpenDocument 1.3, part 3, section 9.
 """
@@ -103,7 +103,7 @@ class _OdsWalk:
         self._num_paragraphs = self._num_not_read = 0  # open elements
 
     def start(self, tag: str, values: Mapping[str, str]) -> None:
-        """Take in the start of an element."""
+        """Handle the start of an element."""
         values = {key.rpartition(":")[2]: value for key, value in values.items()}
         if tag == "style":
             self._style = values.get("name", "")
@@ -131,12 +131,12 @@ class _OdsWalk:
             self.text(_SPACES[tag])
 
     def text(self, text: str) -> None:
-        """Take in a text."""
+        """Handle a text."""
         if self._is_wanted and self._num_paragraphs and not self._num_not_read:
             self._cell.append(text)
 
     def end(self, tag: str) -> None:
-        """Take in the end of an element."""
+        """Handle the end of an element."""
         if tag == "p":
             self._num_paragraphs -= 1
         elif tag in _NOT_READ:
@@ -213,7 +213,7 @@ class XlsFile:
         return grid
 
     def _text(self, grid: Grid, sheet: Any, row: int, column: int) -> str:
-        """Return a cell as it shows; note what is wrong with it."""
+        """Return the text that a cell shows, and note problems in the grid."""
         xlrd, cell = self._xlrd, sheet.cell(row, column)
         value, kind = cell.value, cell.ctype
         if kind == xlrd.XL_CELL_ERROR:

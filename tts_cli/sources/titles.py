@@ -1,6 +1,6 @@
-"""Find titles of chapters and parts by their words, in the languages of the guide: a word such as
-CHAPTER, KAPITEL or STAVE with a number, an ordinal with such a word, a word such as PROLOGUE alone;
-and numbers, alone or with a title, which are titles in a series only.
+"""Recognize titles of chapters and parts, in the languages of the guide: a word such as CHAPTER,
+KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. Numbers, with or without a
+title, are only titles in a series. The words are in `data/titles.toml`.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _ROMAN = {numeral: value for value, numeral in enumerate(NUMERALS)}
 
 
 class Title(NamedTuple):
-    """A line that is a title, or may be one."""
+    """A line that is or may be a title."""
 
     text: str  # without decoration
-    is_part: bool = False  # stands above chapters
-    is_numbered: bool = False  # by a word and a number
-    has_title: bool = False  # beside its number
-    value: int | None = None  # of a number alone
-    number: int | None = None  # behind its word, in figures
+    is_part: bool = False  # a part with chapters in it
+    is_numbered: bool = False  # has a word and a number
+    has_title: bool = False  # in addition to its number
+    value: int | None = None  # of a number without a word
+    number: int | None = None  # after its word
 
 
 def title_of(line: str, *, is_loose: bool = False) -> Title | None:
-    """What a line is by its words; None: text.
+    """Return the title that a line is by its words; None: it is text.
 
     Args:
-        is_loose: nothing stands right above or below it, so that its title may begin small.
+        is_loose: whether blank lines surround it, so that its title may start in lower case.
     """
     line = line.strip()
     decorated = _DECORATED.fullmatch(line)
@@ -89,5 +89,5 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
 
 
 def _value(number: str) -> int | None:
-    """Of a number in figures or a Roman numeral."""
+    """Return the value of a decimal or Roman numeral."""
     return int(number) if number.isdecimal() else _ROMAN.get(number)

@@ -1,8 +1,6 @@
-"""Read the rows of a workbook, with every cell as its user sees it: dates, numbers, results of
-formulas.
+"""Read the rows of a workbook, with cells as they are shown: dates, numbers, results of formulas.
 
-python-calamine reads the values, and `workbook_scan` what it does not tell. A sheet is read whole,
-so its size is bounded; a million rows are for CSV or JSONL.
+A sheet is read whole, so its size is bounded. For a million rows, use CSV or JSONL.
 """
 
 from __future__ import annotations
@@ -113,7 +111,7 @@ def _tell(sheets: list[Sheet], sheet: Sheet, grid: Grid, name: str) -> None:
 
 
 def _problem(index: int, cells: list[str], grid: Grid, header: TableHeader) -> str | None:
-    """What is wrong with a cell of a row that stands for anything."""
+    """Return the first problem of a cell in a column that is used; None: there is none."""
     for column in range(len(cells)):
         why = grid.problems.get((index, column))
         if why is not None and header.is_read(column):

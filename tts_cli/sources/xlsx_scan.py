@@ -1,11 +1,10 @@
-"""Scan an .xlsx file before a library reads it: that its sizes are bearable, and what the library
-does not tell.
+"""Read .xlsx files: python-calamine reads the values, after a scan of the file.
 
-The file is a zip of XML. Its parts are unpacked here, no further than a limit, and packed again
-without compression: the library gets what was looked at, and no bomb. It makes room for the whole
-rectangle of a sheet's cells, so a lone cell in the last corner would end the process: the sheet is
-walked through beforehand. The walk also finds cells that show an error, formulas that were never
-calculated, and how numbers are shown: the library gives the first two as empty cells.
+The file is a ZIP file of XML. Its parts are unpacked here within limits, and packed again without
+compression for the library. The library allocates the whole rectangle of a sheet's cells, so that a
+single cell in the last corner would exhaust memory. The scan therefore checks the size of the
+sheet. It also finds errors and formulas without results, which the library returns as empty cells,
+and the formats of numbers.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ StartElement = Callable[[str, Mapping[str, str]], None]  # name without a prefix
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a number is shown: padded with zeros, with so many decimals, as a percentage."""
+    """The format of a number: digits with leading zeros, decimals, percentage."""
 
     digits: int
     decimals: int
     is_percent: bool
 
     def show(self, value: float) -> str:
-        """The number as its cell shows it."""
+        """Return a number as its cell shows it."""
         value *= 100 if self.is_percent else 1
         width = self.digits + (self.decimals + 1 if self.decimals else 0) + (value < 0)
         return f"{value:0{width}.{self.decimals}f}" + "%" * self.is_percent
@@ -70,7 +69,7 @@ class NumberFormat:
 
 @dataclass
 class Grid:
-    """The cells of a sheet as its user sees them. Places are (row, column), both from 0."""
+    """The cells of a sheet as they are shown. Places are (row, column), both from 0."""
 
     rows: Iterable[list[str]] = ()
     problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
@@ -88,7 +87,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One sheet of a workbook, as the workbook lists it."""
+    """One sheet of a workbook."""
 
     name: str
     part: str  # of the zip, or its number
@@ -280,12 +279,12 @@ def walk_xml(
 class _ReferenceError(ValueError):
     """A row number or cell reference that Excel does not write.
 
-    The library reads some of them as places far away (`A4294967295`), and allocates that much.
+    The library accepts some of them, such as `A4294967295`, and allocates all rows up to it.
     """
 
 
 class _SheetWalk:
-    """Notes what a sheet's elements say, in their order.
+    """Collects facts about the cells of a sheet.
 
     Args:
         text_sizes: bytes of each shared text.
@@ -305,13 +304,13 @@ class _SheetWalk:
         self._shared_index: str | None = None  # the characters so far; None: not a shared text
 
     def text(self, part: str) -> None:
-        """Take in a text."""
+        """Handle a text."""
         self._has_value = self._has_value or self._is_in_value
         if self._shared_index is not None and self._is_in_value:
             self._shared_index += part
 
     def start(self, tag: str, values: Mapping[str, str]) -> None:
-        """Take in the start of an element."""
+        """Handle the start of an element."""
         self._is_in_value = tag in ("v", "t")
         if tag == "v":
             self._count_shared()
@@ -352,7 +351,7 @@ class _SheetWalk:
                 self.formats[self._row, self._column] = shape
 
     def end_cell(self) -> None:
-        """The cell before is complete."""
+        """Complete the last cell."""
         if self._is_error:
             self.grid.problems[self._row, self._column] = "shows an error"
         elif self._has_formula and not self._has_value:
@@ -365,7 +364,7 @@ class _SheetWalk:
         self._is_in_value = self._is_text = False
 
     def _count_shared(self) -> None:
-        """Add the size of the shared text that was named; an index in an odd form may be any's."""
+        """Add the size of a shared text; for an unusual form of its index, the largest size."""
         if self._shared_index:
             index, sizes = _number(self._shared_index), self._text_sizes
             self.text_bytes += sizes[index] if 0 <= index < len(sizes) else self._largest
@@ -377,7 +376,7 @@ def _number(text: str | None, default: int = -1) -> int:
 
 
 def _column_number(letters: str) -> int:
-    """A is 0, AA is 26."""
+    """Return the number of a column: A is 0, AA is 26."""
     number = 0
     for letter in letters:
         number = 26 * number + ord(letter) - 64
@@ -385,7 +384,7 @@ def _column_number(letters: str) -> int:
 
 
 def column_letters(number: int) -> str:
-    """The name of a column; 0 is A."""
+    """Return the name of a column; 0 is A."""
     letters = ""
     number += 1
     while number:
@@ -395,7 +394,7 @@ def column_letters(number: int) -> str:
 
 
 def number_format(code: str) -> NumberFormat | bool | None:
-    """None: shown in a way that is not followed. False: as it is, or a date."""
+    """Return the format for a code; None: it is not supported; False: no format, or a date."""
     if code in ("General", "@", "0", ""):
         return False
     if match := _NUMBER.fullmatch(code):
@@ -405,7 +404,7 @@ def number_format(code: str) -> NumberFormat | bool | None:
 
 
 def cell_text(value: Any) -> str:
-    """A value as Excel shows it where nobody chose another format; days as 2024-03-05."""
+    """Return a value as Excel shows it by default; days as 2024-03-05."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
