@@ -19,8 +19,8 @@ import rooms
 ROOT = Path(__file__).parent.parent
 MOST_FILES = 231  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
-LARGER = {"tts_cli/store/store.py": 465}  # those that have more
-MOST_CODE = {"kernels": 3918, "models": 6000, "tts_cli": 34480}  # lines of a package
+LARGER = {"tts_cli/store/store.py": 455}  # those that have more
+MOST_CODE = {"kernels": 3918, "models": 5975, "tts_cli": 34500}  # lines of a package
 MOST_INNER_IMPORTS = 116
 MOST_ASSERTS = 16  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice

@@ -26,6 +26,7 @@ class DeviceSpan:
             self._start = torch.cuda.Event(enable_timing=True)
             self._end = torch.cuda.Event(enable_timing=True, blocking=sleeps)
             self._start.record()
+        self._milliseconds: float | None = None
 
     def end(self) -> DeviceSpan:
         """Mark the end; does not wait."""
@@ -45,11 +46,15 @@ class DeviceSpan:
         return not self._is_cuda or bool(self._end.query())
 
     def milliseconds(self) -> float:
-        """Duration; waits for the device if necessary."""
+        """Duration; waits for the device if necessary. The rows of a batch share a span, so the
+        driver is asked once.
+        """
         if not self._is_cuda:
             return 1000 * (self._end_s - self._start_s)
-        self._end.synchronize()
-        return float(self._start.elapsed_time(self._end))
+        if self._milliseconds is None:
+            self._end.synchronize()
+            self._milliseconds = float(self._start.elapsed_time(self._end))
+        return self._milliseconds
 
     def within(self, origin: DeviceSpan) -> tuple[float, float]:
         """Milliseconds from the start of `origin` to the start and to the end of this span, which
@@ -72,8 +77,6 @@ class Stage:
 
     name: str
     run: Callable[[], Any]
-    num_bytes: int  # modelled: the least that must be read or written
-    num_ops: int  # modelled: two per multiply-add
 
 
 def time_stage(

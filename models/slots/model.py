@@ -248,9 +248,9 @@ class SpeechModel(FrameModel):
         """The runners whose hits, misses and captures are reported."""
         return [self.frames, self.packed.runner, *self.vocoder.layout.runners]
 
-    def stages(self, batch: int, position: int) -> list[Stage]:
-        """The parts of a frame for slots 0..batch-1 at `position`, for timing."""
-        return frame_stages(self, batch, position)
+    def stages(self, batch: int) -> list[Stage]:
+        """The parts of a frame for slots 0..batch-1, for timing."""
+        return frame_stages(self, batch)
 
     @in_model
     def encode_voices(

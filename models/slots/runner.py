@@ -566,25 +566,14 @@ def cache_positions(max_positions: int) -> int:
     return round_up(max_positions + 1, CACHE_STEP)
 
 
-def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
-    """Stages of one frame for slots 0..batch-1 that stand at `position`.
+def frame_stages(model: FrameModel, batch: int) -> list[Stage]:
+    """Stages of one frame for slots 0..batch-1.
 
     The draws of the other codebooks are part of the code predictor; the last stage times all
-    draws of a frame alone, to show what they cost. Bytes and operations are modelled: what must be
-    moved and computed at least, every weight once a pass, the keys and values a row attends to, two
-    operations a multiply-add. Activations, which caches contain, are left out, so achieved rates
-    read a little low.
+    draws of a frame alone, to show what they cost.
     """
     num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
-    between = model.predictor.projection
-    projection = 0 if between is None else between.weight.numel()
-    config, itemsize = model.config, model.dtype.itemsize
-    talker, predictor = config.talker, config.predictor
-    num_rest = config.num_codebooks - 1
-    talker_weights = talker.num_weights + num_first * talker.width
-    pass_weights = predictor.num_weights + num_codes * predictor.width + projection
-    cache = batch * cache_bytes(talker, position, model.dtype)
-    attention = 4 * batch * position * talker.num_layers * talker.num_heads * talker.head_dim
+    num_rest = model.config.num_codebooks - 1
     logits = torch.randn(batch, num_first, device=model.device).to(model.dtype)
     rest = torch.randn(batch, num_codes, device=model.device).to(model.dtype)
 
@@ -604,22 +593,7 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
         return limited
 
     return [
-        Stage(
-            "code predictor",
-            in_frame(lambda: model.predict(batch)),
-            itemsize * num_rest * pass_weights,
-            2 * batch * (num_rest * pass_weights + predictor.num_weights + projection),
-        ),
-        Stage(
-            "talker",
-            in_frame(lambda: model.step(batch)),
-            itemsize * talker_weights + cache,
-            2 * batch * talker_weights + attention,
-        ),
-        Stage(
-            "sampling (of both)",
-            in_frame(sample),
-            itemsize * batch * (num_first + num_rest * num_codes),
-            0,
-        ),
+        Stage("code predictor", in_frame(lambda: model.predict(batch))),
+        Stage("talker", in_frame(lambda: model.step(batch))),
+        Stage("sampling (of both)", in_frame(sample)),
     ]

@@ -96,6 +96,17 @@ def test_a_folder_without_suspects(bench: Workbench, folder: Path) -> None:
     assert bench.run("check", folder, "-q").out == ""
 
 
+@pytest.mark.parametrize("variable", ["TTS_CLI_JSON", "TTS_CLI_CHECK_JSON"])
+def test_json_of_a_variable_is_printed_with_q(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """-q silenced stdout although the variable asked for JSON."""
+    monkeypatch.setenv(variable, "1")
+    assert bench.run("check", folder, "-q").json["rows"] == ROWS
+    monkeypatch.setenv(variable, "0")
+    assert bench.run("check", folder, "-q").out == ""
+
+
 def test_failed_rows_are_told(bench: Workbench, folder: Path) -> None:
     with open(folder / "timings.jsonl", "a") as file:
         file.write(json.dumps(record("bad", status="failed", path=None, frames=0)) + "\n")

@@ -176,9 +176,8 @@ class Profiler:
         else:
             model.prefill(prompts, slots)
         model.decode_frames(batch, min(8, self.frames))
-        position = prompts[0].num_tokens + self.frames // 2
         frame = self._device("frame", lambda: runner.run(batch))
-        for stage in model.stages(batch, position) if "parts" in self.chosen else ():
+        for stage in model.stages(batch) if "parts" in self.chosen else ():
             captured = self._captured(stage.name, stage.run, runner.capturer)
             entry = self._device(stage.name, captured)
             entry["share"] = entry["p50_ms"] / frame["p50_ms"]

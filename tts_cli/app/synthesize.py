@@ -150,9 +150,9 @@ def synthesize(
                 remake(result, session, screen.step)
             speak(result, session, screen, hooks, report)
         if config.subtitles and result.error is None:
-            write_subtitles(result)
+            derive(result, write_subtitles)
     if aligned is not None and result.error is None:
-        align_words(result, aligned)
+        derive(result, partial(align_words, aligned=aligned))
     return result
 
 
@@ -323,26 +323,28 @@ def speak_due(
         startup.reach("spoken_s")
 
 
-def write_subtitles(result: RunResult) -> None:
+def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
+    """Make files from the audio of the rows, and set the exit code.
+
+    Args:
+        make: returns the number of rows without such files.
+    """
+    try:
+        result.exit_code = max(result.exit_code, int(make(result) > 0))
+    except (Exception, Interrupted) as caught:
+        result.error = caught
+
+
+def write_subtitles(result: RunResult) -> int:
     """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
-    try:
-        events = write_row_subtitles(result.plan)
-    except (Exception, Interrupted) as caught:
-        result.error = caught
-    else:
-        result.exit_code = max(result.exit_code, int(events.num(Event.NOT_DERIVED) > 0))
+    return write_row_subtitles(result.plan).num(Event.NOT_DERIVED)
 
 
-def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> None:
+def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> int:
     """Align the words of the run's rows."""
     plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
-    try:
-        words = aligned(plan.folder.out, config, names=plan.has)
-    except (Exception, Interrupted) as caught:
-        result.error = caught
-    else:
-        result.words = words
-        result.exit_code = max(result.exit_code, int(bool(words.problems)))
+    result.words = aligned(plan.folder.out, config, names=plan.has)
+    return len(result.words.problems)

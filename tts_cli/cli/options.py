@@ -288,8 +288,7 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     if not value:
         return value
     is_quiet, root = param.name == "quiet", ctx.find_root()
-    args = root.ensure_object(Invocation).args
-    if is_quiet and ctx.command.name not in _SHOWING and "--json" not in args:
+    if is_quiet and ctx.command.name not in _SHOWING and not _is_json(ctx):
         nowhere = root.with_resource(Path(os.devnull).open("w"))  # noqa: SIM115
         root.with_resource(redirect_stdout(nowhere))
     for name in LOGGERS:
@@ -299,6 +298,14 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         logging.getLogger().setLevel(logging.INFO)  # of libraries
         ctx.ensure_object(Invocation).is_debug = True
     return value
+
+
+def _is_json(ctx: click.Context) -> bool:
+    """Whether --json is given, or its variable is set."""
+    if "--json" in ctx.find_root().ensure_object(Invocation).args:
+        return True
+    param = next(one for one in ctx.command.params if one.name == "json")
+    return bool(param.type_cast_value(ctx, param.value_from_envvar(ctx)))
 
 
 manifests_argument = click.argument(

@@ -97,12 +97,6 @@ class FolderDiff:
         self.store = store
         self.changes = changes
 
-    def is_due(self, do: Do) -> bool:
-        """Return whether a row must be synthesized."""
-        if self._config.retry_failed:
-            return do is Do.RETRY
-        return do not in (Do.KEEP, Do.RESTORE) or self._config.overwrite
-
     def action(self, resolved: ResolvedRow, events: Events) -> Action:
         """Return the action for a row.
 
@@ -132,10 +126,10 @@ class FolderDiff:
         """
         row_id = resolved.row.id
         file = self.store.journal.row(row_id)
-        if file.is_removed:
-            return Action(Do.RESTORE if self._can_come_back(resolved, file) else Do.NEW)
         if file.current is None:
             return Action(Do.NEW)
+        if file.is_removed:
+            return Action(Do.RESTORE if self._can_come_back(resolved, file) else Do.NEW)
         if self._config.retry_failed:
             return Action(Do.RETRY if file.has_failed else Do.KEEP)
         if resolved.lacks_voice:

@@ -296,7 +296,8 @@ class Plan:
                     self._note(row, note)
             action = self._diff.action(resolved, events)
             job = None if self.config.overwrite else action.job
-            is_due = job is None and self._diff.is_due(action.do)
+            is_due = action.do not in (Do.KEEP, Do.RESTORE) or self.config.overwrite
+            is_due = action.do is Do.RETRY if self.config.retry_failed else is_due and job is None
             is_asked = (is_due or extras) and (self._keeps or resolved.is_split)
             pieces = self.planner.pieces(resolved) if is_asked else ()
         except RowError as error:

@@ -133,6 +133,12 @@ class Requests:
                 reading = None
             else:
                 row = replace(row, text=spoken)
+        max_frames = row.max_frames
+        if max_frames is None:
+            seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
+            max_frames = text_cap(row.text, self.info)
+            if seconds is not None:
+                max_frames = max(1, int(seconds / self.info.frame_s + 1e-6))
         sampling = self._sampling
         if row.sampling:
             settings = {**self._flags, **expand_greedy(row.sampling)}
@@ -148,7 +154,7 @@ class Requests:
             layout=config.layout,
             sampling=sampling,
             seed=row.seed if row.seed is not None else row_seed(config.seed, row.id),
-            max_frames=frame_cap(row, config, self.info),
+            max_frames=max_frames,
             ref_audio=row.ref_audio,
             ref_text=row.ref_text,
             clone_mode=row.clone_mode,
@@ -161,16 +167,6 @@ class Requests:
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
     """Return the request of a single row."""
     return Requests(config, info).read(row)[0]
-
-
-def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
-    """Return the maximum number of frames of a row."""
-    if row.max_frames is not None:
-        return row.max_frames
-    seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
-    if seconds is not None:
-        return max(1, int(seconds / info.frame_s + 1e-6))
-    return text_cap(row.text, info)
 
 
 class Resolver:

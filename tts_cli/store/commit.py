@@ -71,13 +71,6 @@ class RowChange:
         """The names that get other content."""
         return {str(one.target) for one in (*self.staged, *self.moved)}
 
-    def line_with(self, rotated: list[Moved]) -> JournalEntry | CopiedLine:
-        """The line, with the files that lose their names and those that the change moves."""
-        moved = [*rotated, *self.moved]
-        if isinstance(self.line, JournalEntry):
-            return replace(self.line, moved=moved)
-        return self.line.changed(moved=moved)
-
     @property
     def is_of_row(self) -> bool:
         """Whether it changes which files have the row's own names."""
@@ -131,7 +124,12 @@ class Commits:
                 for change in changes:
                     rotation = self._rotated(change)
                     rotations.append(rotation)
-                    lines += [*rotation.entries, change.line_with(rotation.moved)]
+                    line, moved = change.line, [*rotation.moved, *change.moved]
+                    if isinstance(line, CopiedLine):
+                        line = line.changed(moved=moved)
+                    else:
+                        line = replace(line, moved=moved)
+                    lines += [*rotation.entries, line]
                 # New folders are durable before the lines; earlier renames only if files move.
                 has_moved = any(one.moved for one in changes) or any(one.moved for one in rotations)
                 due = self.files.due(has_renames=has_moved)

@@ -182,6 +182,8 @@ class RowTakes:
         """Return the number for the row's next result, unless it is the same take again. The number
         of a take that was ok once is never used again; that of a take that only failed is free.
         """
+        if not self.takes:
+            return 1
         if self.current is None or self.is_removed:
             return 1 if self.number(1) is None else self.next_take()
         if not self.current.has_number:
@@ -256,7 +258,7 @@ class Index:
 
     def _of_key(self, key: int) -> RowTakes:
         found = self._database.execute(_OF_ROW, (key,)).fetchall()
-        return RowTakes(list(map(IndexedTake._make, found)))
+        return RowTakes(list(map(IndexedTake._make, found))) if found else _NONE
 
     def current_offsets(
         self, is_meant: Callable[[RowTakes], bool], *, is_chosen: bool = False

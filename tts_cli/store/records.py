@@ -131,8 +131,8 @@ def result_entry(
         values["latency_ms"] = 1000 * latency_s
     if audio_s := values.get("audio_s"):
         values["write_ms"] = spoken.encode_ms + 1000 * (now_s - started_s)
-        own = ("prefill_ms", "decode_ms", "vocoder_ms", "write_ms")
-        values["rtf"] = sum(values[name] for name in own) / 1000 / audio_s
+        work_ms = values["prefill_ms"] + values["decode_ms"] + values["vocoder_ms"]
+        values["rtf"] = (work_ms + values["write_ms"]) / 1000 / audio_s
     return JournalEntry(
         task.id,
         Status.OK if error is None else Status.FAILED,

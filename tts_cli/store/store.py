@@ -24,7 +24,7 @@ from tts_cli.audio.encode import encoded
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Encoded, Role, Status
+from tts_cli.core import BadRow, Role, Status
 from tts_cli.errors import (
     FolderLocked,
     RowError,
@@ -204,7 +204,14 @@ class Store:
             entry = result_entry(task, spoken, writer, self.run_id, started_s)
             if made is not None and not is_truncated:
                 entry = self._merged(entry)
-            commits.commit(RowChange(entry, () if made is None else _staged(entry, made)))
+            staged: list[Moved] = []
+            if made is not None:
+                path = str(entry.path)
+                staged.append(Moved(str(made.audio), made.sha256, path))
+                if made.codes is not None:
+                    codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
+                    staged.append(Moved(str(made.codes), made.codes_sha256, codes))
+            commits.commit(RowChange(entry, tuple(staged)))
         except (RowError, OSError) as problem:
             if made is not None and not commits.is_broken:
                 writer.drop(made)
@@ -617,16 +624,6 @@ _BATCH = 256  # rows that are removed or restored with one fsync
 _REPAIR = "check the permissions of the folder, and run the same command again"
 LIST_NAME = "takes.json"
 LIST_SCHEMA = 1
-
-
-def _staged(entry: JournalEntry, made: Encoded) -> tuple[Moved, ...]:
-    """Return the staged files of an entry, with their final names."""
-    path = str(entry.path)
-    audio = Moved(str(made.audio), made.sha256, path)
-    if made.codes is None:
-        return (audio,)
-    codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
-    return audio, Moved(str(made.codes), made.codes_sha256, codes)
 
 
 def write_list(out: Path, journal: Journal) -> None:

@@ -6,7 +6,7 @@ language of the models.
   if a space follows and no lower-case letter, and the dot is not that of an abbreviation. Chinese
   and Japanese marks need no space. A line break ends a sentence only before a list item.
 - A clause ends after `;`, `:`, a dash or a comma, and at the marks of a quotation. The mark must be
-  followed by a space, which keeps 12:30 and 1,299.50 whole.
+  followed by a space, so that 12:30 and 1,299.50 stay whole.
 - Words end at spaces, except between a number and its unit, an abbreviation and its name, and
   before French punctuation. Japanese is cut best between kana and an ideograph or katakana;
   otherwise Chinese and Japanese may be cut between any two characters, but not before closing or
@@ -16,8 +16,8 @@ Markup, addresses, and quotations that fit into a piece are never cut. Quotation
 within a paragraph; a straight mark opens after a space, and an apostrophe closes a single quotation
 only after another mark, since it mostly is part of a word.
 
-Packages are worse at this: syntok, the best one tried, knows English, German and Spanish only, does
-not read 。, and cuts "Jan. | 3rd" and "3. | Oktober".
+Packages do worse: syntok, the best one tried, knows English, German and Spanish only, ignores 。,
+and cuts "Jan. | 3rd" and "3. | Oktober".
 """
 
 from __future__ import annotations

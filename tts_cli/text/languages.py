@@ -144,7 +144,7 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
             return None
         if after == "000":
-            return None  # 5,000 is five thousand in parts of the Spanish-speaking world
+            return None  # 5,000 means five thousand in Mexico, five in Spain
         if after and writing.said_point:
             # Digit by digit: as one number num2words takes them for a float, or drops them.
             digits = [str(num2words(int(digit), lang=writing.code)) for digit in after]

@@ -292,9 +292,8 @@ def test_graphs_speak_like_eager(folder: Path, requests: list[SpeechRequest]) ->
 def test_stages_cover_a_frame(model: DualAR) -> None:
     allocate(model, 2)
     start(model, [request(), request(seed=2)], [0, 1])
-    stages = {stage.name: stage for stage in model.stages(2, 50)}
+    stages = {stage.name: stage for stage in model.stages(2)}
     assert list(stages) == ["code predictor", "talker", "sampling (of both)"]
     for stage in stages.values():
         with torch.inference_mode():
             stage.run()
-        assert stage.num_bytes > 0

@@ -101,7 +101,7 @@ def test_a_frame_and_its_stages_take_as_many_threads(
     model.decode_frames(2, FRAMES)
     assert threads == [1, 2] * FRAMES
     with torch.inference_mode():
-        for run in (lambda: model.frames.run(2), *(s.run for s in model.stages(2, 20))):
+        for run in (lambda: model.frames.run(2), *(s.run for s in model.stages(2))):
             threads.clear()
             run()
             assert threads == [1, 2]

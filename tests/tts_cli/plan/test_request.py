@@ -12,7 +12,7 @@ from models.base import ModelInfo
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.core import Row
-from tts_cli.plan.resolve import build_request, frame_cap
+from tts_cli.plan.resolve import build_request
 from tts_cli.seeds import attempt_seed, row_seed
 from tts_cli.text.words import CAP_S, CAP_S_PER_BYTE
 
@@ -158,30 +158,34 @@ class TestSeeds:
         assert all(0 <= seed < 2**53 for seed in seeds)
 
 
+def max_frames(row: Row, config: RunConfig, info: ModelInfo) -> int:
+    return build_request(row, config, info).max_frames
+
+
 class TestFrameCap:
     """How long a row may get."""
 
     def test_neither_row_nor_flag_gives_one(self, info: ModelInfo) -> None:
         # The commonest case of all; it once ended in a StopIteration.
-        frames = frame_cap(make_row(text="x" * 10), RunConfig(), info)
+        frames = max_frames(make_row(text="x" * 10), RunConfig(), info)
         assert frames == 94
         assert frames * info.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE)
 
     def test_it_is_a_time_whatever_a_frame_lasts(self, info: ModelInfo) -> None:
         # A frame of another family lasts 46 ms: as many frames of it would cut speech short.
         short = replace(info, samples_per_frame=2048, sample_rate_hz=44100)
-        frames = frame_cap(make_row(text="x" * 10), RunConfig(), short)
+        frames = max_frames(make_row(text="x" * 10), RunConfig(), short)
         assert frames * short.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE, abs=0.03)
 
     def test_bytes_count_not_characters(self, info: ModelInfo) -> None:
-        assert frame_cap(make_row(text="早上好"), RunConfig(), info) == 91
+        assert max_frames(make_row(text="早上好"), RunConfig(), info) == 91
 
     def test_the_checkpoints_cap_bounds_the_estimate(self, info: ModelInfo) -> None:
-        assert frame_cap(make_row(text="x" * 9999), RunConfig(), info) == info.max_frames
+        assert max_frames(make_row(text="x" * 9999), RunConfig(), info) == info.max_frames
 
     def test_frames_of_the_row_are_exact(self, info: ModelInfo) -> None:
         row = make_row(max_frames=1)
-        assert frame_cap(row, RunConfig(max_seconds=60.0), info) == 1
+        assert max_frames(row, RunConfig(max_seconds=60.0), info) == 1
 
     @pytest.mark.parametrize(
         ("seconds", "frames"), [(0.08, 1), (0.079, 1), (0.01, 1), (0.8, 10), (0.24, 3), (60.0, 750)]
@@ -189,10 +193,10 @@ class TestFrameCap:
     def test_seconds_are_whole_frames_and_at_least_one(
         self, info: ModelInfo, seconds: float, frames: int
     ) -> None:
-        assert frame_cap(make_row(max_seconds=seconds), RunConfig(), info) == frames
-        assert frame_cap(make_row(), RunConfig(max_seconds=seconds), info) == frames
+        assert max_frames(make_row(max_seconds=seconds), RunConfig(), info) == frames
+        assert max_frames(make_row(), RunConfig(max_seconds=seconds), info) == frames
         row = make_row(max_seconds=0.8)
-        assert frame_cap(row, RunConfig(max_seconds=seconds), info) == 10
+        assert max_frames(row, RunConfig(max_seconds=seconds), info) == 10
 
 
 def test_the_voice_of_the_flag_is_not_for_rows_with_a_reference(

@@ -94,12 +94,6 @@ def test_held_and_given_back(tmp_path: Path) -> None:
         pass
 
 
-def test_release_twice_is_harmless(tmp_path: Path) -> None:
-    with FolderLock(tmp_path) as held:
-        held.release()
-    held.release()
-
-
 def test_given_back_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError), FolderLock(tmp_path):
         raise KeyError

@@ -1,6 +1,6 @@
-"""Abbreviations with a full stop, titles, and words that stand before a number (No. 5, pp. 10-12).
+"""Abbreviations with a full stop, titles, and words before a number (No. 5, pp. 10-12).
 
-Acronyms (NASA, U.S., BC) are left alone: they are read as they are written.
+Acronyms (NASA, U.S., BC) are left as they are written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u20
 _NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
 _CAPITAL_BEFORE = re.compile(rf"[A-Z][a-z\u2019']{{1,20}} $|{_NUMBERED_STREET.pattern}")
 _EDITION = re.compile(rf"(?:[0-9{MASK}](?:st|nd|rd|th)?|[Rr]ev\.|[a-z](?:st|nd|rd|th)) $")
-TAIL = 90  # characters looked at before a match
+TAIL = 90  # characters before a match that rules examine
 
 
 def _before(match: re.Match[str]) -> str:
@@ -53,7 +53,7 @@ def _title(match: re.Match[str]) -> str | None:
 
 
 def _street(match: re.Match[str]) -> str | None:
-    """Street, Drive; the full stop stays where it ends the sentence."""
+    """Street, Drive; a full stop that ends the sentence stays."""
     if not _CAPITAL_BEFORE.search(_before(match)):
         return None
     name = STREETS[piece(match).rstrip(".").lower()]

@@ -1,10 +1,10 @@
 """Dates, years and decades.
 
-3 October is "the third of October" and October 3 "October third", each as it is written.
-In 10/3/1999 the month comes first, as in the rest of our American reading, unless it cannot
-(25/12/1999); in 3.10.1999 the day does. 10/3 without a year is a date behind on, by, until and the
-like, else a fraction. Months may be written in any case, but small "may" and "march" are words
-where neither an ordinal nor a year tells otherwise.
+3 October is "the third of October", and October 3 is "October third".
+In 10/3/1999 the month comes first, as in American English, unless it cannot (25/12/1999); in
+3.10.1999 the day comes first. 10/3 without a year is a date after on, by, until and the like, else
+a fraction. Months may be written in any case, but "may" and "march" in lower case are words unless
+an ordinal or a year follows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MONTHS: dict[str, str] = {name.lower(): name for name in NAMES} | {
 }
 WEEKDAYS: dict[str, str] = load_table("english")["weekdays"]
 
-# A charset in front, as an alternation without case is slow to fail.
+# The character set comes first, because an alternation that ignores case is slow to fail.
 _MONTH = rf"(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(MONTHS)})(?:(?<=\.)|(?!\w))"
 _ANY_MONTH = rf"\b(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(name[:3] for name in NAMES)})"
 _DAY = r"[0-3]?[0-9](?i:st|nd|rd|th)?"
@@ -57,7 +57,7 @@ def _month(match: re.Match[str]) -> str:
 
 
 def _year_of(match: re.Match[str], before: str) -> str:
-    """A date's year, also one of two digits, behind what parts it from the day."""
+    """A date's year, also one of two digits, after the text that separates it from the day."""
     written = match.groupdict().get("year")
     if not written:
         return ""

@@ -8,7 +8,7 @@ from tts_cli.text.english.words import code, spelled, whole
 from tts_cli.text.rule import PIECE, Rule, one_of, says, where
 from tts_cli.text.tables import load_table
 
-LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
+LONGEST_ADDRESS = 100  # characters; longer ones are left as written
 
 _SIGNS: dict[str, str] = load_table("english")["address_signs"]
 _SPELLED = frozenset(load_table("names")["spelled_in_addresses"])
@@ -18,7 +18,7 @@ _VOWEL = re.compile("[aeiouy]", re.I)
 
 
 def _address(match: re.Match[str]) -> str:
-    """Word by word with its signs; the protocol is not said, as people do not say it."""
+    """Word by word with its signs; the protocol is omitted, as people do."""
     written = match.group()
     address = re.sub(r"^https?://", "", written.strip("<>"), flags=re.I).rstrip("/")
     if len(address) > LONGEST_ADDRESS or not address:
@@ -72,7 +72,7 @@ RULES = (
     *where(
         r"[.:]\S",
         Rule(
-            r"""(?<!\w)(?:https?://|www\.)[^\s<>"'”\u2019)\]]{1,2000}(?<![.,;:!?])""",
+            r"""(?<!\w)(?:https?://|www\.(?=\w))[^\s<>"'”\u2019)\]]{1,2000}(?<![.,;:!?])""",
             _address,
             re.IGNORECASE,
         ),

@@ -23,6 +23,7 @@ from tts_cli.text.rule import PIECE, Rule, any_case, ends_sentence, one_of, says
 from tts_cli.text.tables import load_table
 
 _NAMES = load_table("names")
+_CUES: dict[str, list[str]] = load_table("english")["cues"]
 _BOOK = rf"(?:{one_of(_NAMES['books'])}|{one_of(_NAMES['short_books'])}\.?)"
 _SHORT_BOOKS = {"Rev": "Revelation", "Gen": "Genesis", "Col": "Colossians"}  # titles as well
 _VERSES = (
@@ -32,7 +33,7 @@ _STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
 _PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
 _NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
-# What stands before a number that is said digit by digit.
+# Words before a number that is read digit by digit.
 _SECRET = (
     r"(?:PIN|pin|passcode|ISBN(?:-1[03])?|ZIP|OTP"
     r"|(?:zip|ZIP|Zip|post|postal|area|access|security) ?[Cc]ode"
@@ -48,12 +49,10 @@ _SECRET_NUMBER = (
 )
 _EMERGENCY, _EMERGENCY_CUES = one_of(_NAMES["emergency"]), one_of(_NAMES["emergency_cues"])
 _MODELS = one_of(_NAMES["with_plural"])
-_MESSAGE = re.compile(r"\b(?i:te?xt|texting|sms|msg|message|reply|call|dial)\b")
+_MESSAGE = re.compile(rf"\b{any_case(_CUES['message'])}\b")
 _OLD_PRICES = re.compile(r"[0-9]s\.(?:,| [0-9]{1,2}d\b| [a-z])")
-_PAID = re.compile(
-    r"\b(?:paid|pay|paying|cost|costs|price[ds]?|received|earned|wages|rent|worth|sold)\b"
-)
-_LASTING = re.compile(r"\b(?:after|about|in|every|within|by|under|over|took|last(?:s|ed)?) $")
+_PAID = re.compile(rf"\b{one_of(_CUES['paid'])}\b")
+_LASTING = re.compile(rf"\b{one_of(_CUES['lasting'])} $")
 _LEFT = r"(?<![\w+-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
 _CITY = re.compile(r"(?:^|[\s,])[A-Z][a-z]{2,20}$")
@@ -181,7 +180,7 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 
 RULES = (
-    # Formulas of TeX stay as they are.
+    # Formulas of TeX are not read.
     Rule(
         r"\$[A-Za-z\\({][^$\s]{0,60}\$|\$[0-9]{0,3}[A-Za-z\\({][^$\s]{0,60}[\^_\\][^$\s]{0,60}\$",
         lambda match: match.group(),

@@ -48,7 +48,7 @@ _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
 
 
 def _coins(written: str, names: list[str]) -> str | None:
-    """Dollars and cents, where there are two decimals and nothing follows."""
+    """Dollars and cents of an amount with two decimals."""
     before, _, after = plain(written).partition(".")
     if len(after) != 2 or len(before) > 18:
         return None

@@ -1,8 +1,8 @@
-"""Figures that are one: 1,234.50 · 2016/07/03 · 10.0.0.1:8080 · 1e-5.
+"""Numeric tokens: 1,234.50 · 2016/07/03 · 10.0.0.1:8080 · 1e-5.
 
-Digits that are joined without a space mean something only together: the 8080 of that address is no
-year, and the 3 of a date is no fraction's. So no rule may change a part of them: what none reads as
-a whole is left as written, and told. Words joined to figures are none of them (COVID-19, 9-to-5).
+Digits that are joined without a space only have a meaning together: the 8080 of that address is not
+a year. So no rule may edit a part of them: a token that no rule reads as a whole is left as written
+and reported. Words joined to numbers do not belong to them (COVID-19, 9-to-5).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 _HEX = "[0-9A-Fa-f]"
-# Digits of computers, which may be letters; what goes on a name (v1.2.3, but part3/7 are two); all
-# else, where an exponent's sign and a time zone's follow no digit.
+# Hexadecimal numbers; the end of a name (v1.2.3, but part3/7 are two); everything else, in which
+# the sign of an exponent or of a time zone may follow another character than a digit.
 _FIGURE = re.compile(
     rf"(?<![\w:-])(?=[0-9:-]*[A-Fa-fxX])(?:0[xX]{_HEX}{{1,16}}|(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}"
     rf"|{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}|(?:{_HEX}{{1,4}}::?){{2,7}}{_HEX}{{1,4}}"
@@ -65,7 +65,7 @@ def token_spans(text: str) -> TokenSpans:
 
 
 def left_as_written(text: str) -> str | None:
-    """Return the first figure of a spoken text, with the letters that it is joined to."""
+    """Return the first number that is left in a normalized text, with the letters joined to it."""
     for match in _FIGURE.finditer(text):
         if _DIGIT.search(match.group()):
             before = "".join(_NAME_BEFORE.findall(text, max(0, match.start() - 40), match.start()))

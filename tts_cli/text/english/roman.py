@@ -1,7 +1,7 @@
-"""Roman numerals: behind Chapter, Part, Act and the like, and behind the names of rulers.
+"""Roman numerals: after Chapter, Part, Act and the like, and after the names of rulers.
 
-`I` is mostly the pronoun: it counts only behind a title and a name (King Charles I), or where what
-follows shows it (Chapter I. · Act I, · Part I of).
+`I` is usually the pronoun: it is a numeral only after a title and a name (King Charles I), or if
+the following text shows it (Chapter I. · Act I, · Part I of).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tts_cli.text.rule import PIECE, Rule, any_case, one_of, where
 from tts_cli.text.tables import load_table
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-# 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.
+# 0 .. 399; higher numerals do not occur after these words.
 NUMERALS = tuple(
     hundreds + tens + ones
     for hundreds in ("", "C", "CC", "CCC")

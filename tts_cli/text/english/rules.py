@@ -1,8 +1,7 @@
-"""All rules of English in the order they run: what is most particular comes first.
+"""All rules of English in the order in which they run: the most specific ones come first.
 
-Most texts have nothing to read otherwise than it is written, and hundreds of patterns take half a
-millisecond to find that out. `is_plain` knows such texts by their signs and words in a few
-microseconds.
+Most texts have nothing to edit, and hundreds of patterns take half a millisecond to find that out.
+`is_plain` recognizes such texts by their signs and words in a few microseconds.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ RULES = (
     *numbers.RULES,
 )
 
-# Beside letters, white space and full stops: what parts words, and what no plain text has.
+# Besides letters, white space and full stops: marks that separate words, and signs of other texts.
 _MARKS = ",;:!?'\"()[]-"
 _PRINTED_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026"
 _SIGN = "\1"
@@ -57,9 +56,9 @@ _PARTED = str.maketrans(
 )
 _FOREIGN = re.compile(rf"[^\0-\x7f\s\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f{_PRINTED_MARKS}]")
 _INNER_STOP = re.compile(r"\.[\w.]")
-# Underscores around a phrase, as printed books in plain text have them for italics; none of a name.
+# Underscores around a phrase, which plain text of printed books uses for italics; not of a name.
 _EMPHASIS = re.compile(r"(?<![\w\\])_(?![\s_])[^_]{1,300}(?<![\s\\])_(?!\w)")
-# An I that may be no pronoun.
+# An I that may not be the pronoun.
 _FIRST = re.compile(
     rf"\b{any_case([*roman.COUNTED, *roman.TITLES])} (?:[A-Z][a-z]+ ){{0,2}}I(?!\w)"
 )
@@ -100,9 +99,9 @@ def is_plain(text: str) -> bool:
 
 
 def edits(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """What of a text is said otherwise than it is written, outside the places that are taken.
+    """Return the edits of a text, outside its protected spans.
 
-    Underscores of emphasis are left out; rules see quotation marks there.
+    Underscores of emphasis are removed; rules see quotation marks in their places.
     """
     left = mask(text, protected)
     if is_plain(left):

@@ -14,7 +14,8 @@ from tts_cli.text.english.words import (
     counted,
     has_article,
 )
-from tts_cli.text.rule import Rule, ends_sentence, one_of, where
+from tts_cli.text.rule import Rule, any_case, ends_sentence, one_of, where
+from tts_cli.text.tables import load_table
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
@@ -57,13 +58,13 @@ def _half(match: re.Match[str]) -> str:
 
 
 def _and_seconds(clock: str, written: str | None) -> str:
-    """A time with its seconds, where it has any."""
+    """A time with its seconds, if there are any."""
     seconds = _trimmed(written or "")
     return f"{clock} and {counted(seconds, 'second')}" if seconds.strip("0") else clock
 
 
 def _trimmed(seconds: str) -> str:
-    """05.25, of 05,250: without zeros behind the point."""
+    """05.25, of 05,250: without trailing zeros."""
     seconds = seconds.replace(",", ".")
     return seconds.rstrip("0").rstrip(".") if "." in seconds else seconds
 
@@ -114,7 +115,7 @@ def _duration(match: re.Match[str]) -> str | None:
 
 
 def _lasting(match: re.Match[str]) -> str:
-    """1h 30m · 5m 30s: what is behind hours or before seconds are no meters, nor the thirties."""
+    """1h 30m · 5m 30s: an m after hours or before seconds means minutes, and 30s are seconds."""
     parts = (("h", "hour"), ("m", "minute"), ("minutes", "minute"), ("s", "second"))
     said = " ".join(counted(match[key], name) for key, name in parts if match[key])
     return re.sub(r"(?<=hour|nute|cond)s\b", "", said) if has_article(match) else said
@@ -130,10 +131,7 @@ LENGTHS = where(
         _lasting,
     ),
 )
-_MET = re.compile(
-    r"\b(?i:meet|arriv|leav|pick|wake|woke|dinner|lunch|breakfast|see (?:yo)?u"
-    r"|be there)"
-)
+_MET = re.compile(rf"\b{any_case(load_table('english')['cues']['met'])}")
 RULES = (
     Rule(
         r"(?<![\w.:])12[.:]00(?= (?:noon|midnight|midday)\b)",

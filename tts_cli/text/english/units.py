@@ -123,7 +123,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 
 def _is_letter(match: re.Match[str]) -> bool:
-    """Whether a capital is no unit: 12 W. 45th Street, runway 09L."""
+    """Whether a capital is a letter instead of a unit: 12 W. 45th Street, runway 09L."""
     after, before = (
         match.string[match.end() :],
         match.string[max(0, match.start() - 24) : match.start()],

@@ -1,7 +1,7 @@
 """Numbers in words, as Americans say them: no "and" inside, no hyphens ("forty two").
 
-Our own few lines rather than a library: num2words says "one hundred and one" and "forty-two", so
-that every word would need mending; inflect takes 8 s to import. The tests compare with num2words.
+A few lines of our own instead of a library: num2words writes "one hundred and one" and "forty-two",
+so every result would need edits; inflect takes 8 s to import. The tests compare with num2words.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WHOLE = (
     "|(?: 000){1,5})|[0-9]{1,18})(?![0-9])"
 )
 AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|(?<![\w.])\.[0-9]{{1,20}})"
-# Groups as India has them: 1,00,000. Without a zero behind a comma it may be a list: 1,64,256.
+# Groups as in India: 1,00,000. Without a zero after a comma it may be a list: 1,64,256.
 LAKHS = r"[0-9]{1,2}(?:,[0-9]{2}){1,5},[0-9]{3}(?![0-9])"
 # A comma before the decimals, where a unit or a currency tells that it is one: 1,5 kg.
 # So for the points between groups: 1.000.000 €.
@@ -52,7 +52,7 @@ QUANTITY = f"(?:{SIGN}(?:{FRACTION}|{AMOUNT}))"
 MEASURED = f"(?:{SIGN}(?:{FRACTION}|{PRICE}))"
 
 _ARTICLE = re.compile(r"(?<!\w)[Aa]n? $")
-# Of a noun behind an amount: a word that is neither of these nor a participle.
+# A noun after an amount is a word that is neither listed nor a participle.
 _DETERMINER = re.compile(
     r"\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|[Yy]our)(?: original)? $"
 )
@@ -110,7 +110,7 @@ def spelled(digits: str) -> str:
 def whole(digits: str) -> str:
     """A whole number as a count: twenty five hundred, one thousand nine hundred sixty three.
 
-    A leading zero, or more digits than have a name, is said digit by digit.
+    Numbers with a leading zero, and those of more than 18 digits, are read digit by digit.
     """
     number = int(digits)
     if len(digits) > 18 or (len(digits) > 1 and digits[0] == "0"):
@@ -131,7 +131,7 @@ def code(digits: str) -> str:
 
 
 def plain(written: str) -> str:
-    """An amount without what stands between its groups of digits, its decimals behind a point."""
+    """An amount without separators between its groups of digits, with a decimal point."""
     if re.fullmatch(COMMA, written):
         written = written.replace(".", "").replace(",", ".")
     return re.sub("[^0-9.]", "", written)
@@ -185,7 +185,7 @@ def counted(written: str, name: str) -> str:
 
 
 def has_article(match: re.Match[str]) -> bool:
-    """Whether "a" or "an" stands before a match: what it counts is then said in the singular."""
+    """Whether "a" or "an" comes before a match: its unit is then singular."""
     return _ARTICLE.search(match.string, max(0, match.start() - 4), match.start()) is not None
 
 
@@ -203,6 +203,6 @@ def is_before_noun(match: re.Match[str]) -> bool:
 
 
 def is_one(written: str) -> bool:
-    """Whether what is counted stands in the singular: 1 mile, 1/2 mile, but 1.5 miles."""
+    """Whether the unit of a number is singular: 1 mile, 1/2 mile, but 1.5 miles."""
     above, _, below = (written := written.lstrip("-+\u2212")).partition("/")
     return _SINGULAR.fullmatch(written) is not None and not (below and int(above) > int(below))
