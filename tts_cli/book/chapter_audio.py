@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
@@ -70,12 +70,6 @@ class JoinedChapter:
     @property
     def seconds(self) -> float:
         return self.num_samples / self.rate_hz
-
-
-class _Sink(Protocol):
-    """Writes the samples of a chapter."""
-
-    def write(self, samples: Array) -> None: ...
 
 
 def write_chapter(
@@ -217,7 +211,9 @@ def _outer(cut: int, rate_hz: int) -> int:
 
 
 @contextmanager
-def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) -> Iterator[_Sink]:
+def _open_sink(
+    part: Path, rate_hz: int, format: str, subtype: str, tags: Tags
+) -> Iterator[_WavSink | _EncodedSink]:
     if format == "wav":
         with open(part, "xb") as file:
             sink = _WavSink(file, rate_hz, subtype, tags)

@@ -438,15 +438,11 @@ _FRAME_END = re.compile(
 )
 
 
-class Unframed(NamedTuple):
-    """A text without the frame of Project Gutenberg."""
+def strip_gutenberg(text: str) -> tuple[str, int]:
+    """Return the book between the marks of the frame, and the number of characters left out.
 
-    text: str  # with empty lines in place of the frame, which preserves line numbers
-    num_left_out: int  # characters
-
-
-def strip_gutenberg(text: str) -> Unframed:
-    """Return the book between the two marks of the frame; one of them may be missing."""
+    One of the marks may be missing. Empty lines replace the frame, to preserve line numbers.
+    """
     start = 0
     for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):
         start = found.end()  # an old text has two of them
@@ -454,7 +450,7 @@ def strip_gutenberg(text: str) -> Unframed:
     stop = end.start() if end else len(text)
     before, book, behind = text[:start], text[start:stop], text[stop:]
     num_left_out = len(before.strip()) + len(behind.strip())
-    return Unframed("\n" * before.count("\n") + book, num_left_out)
+    return "\n" * before.count("\n") + book, num_left_out
 
 
 def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:

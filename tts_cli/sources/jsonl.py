@@ -240,8 +240,6 @@ def _parse_object(line: str) -> dict[str, Any]:
     """Parse one JSON object without repeated keys, NaN or Infinity."""
     try:
         value = _decode(line)
-    except RowProblem:
-        raise
     except json.JSONDecodeError as error:
         advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
         raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
