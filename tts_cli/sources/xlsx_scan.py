@@ -29,6 +29,7 @@ MAX_COLUMNS = 16_384
 MAX_ROWS = 1 << 20
 MAX_TEXT_BYTES = 256 << 20  # of a sheet's cells, a shared text counted in each cell that has it
 _MAX_SHEETS = 1000
+_MAX_ELEMENTS = 1 << 18  # of styles or relations; Excel has 65,490 styles
 
 _SAVE_AGAIN = "save it as .xlsx again"
 SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
@@ -227,7 +228,7 @@ class XlsxFile:
         found: list[tuple[str, Mapping[str, str]]] = []
 
         def start(tag: str, values: Mapping[str, str]) -> None:
-            if tag in tags:
+            if tag in tags and len(found) < _MAX_ELEMENTS:
                 found.append((tag, values))
 
         if part:
