@@ -3,7 +3,7 @@
 The silence at a piece's ends is random, so it is cut to a short margin. The pause depends on the
 boundary alone and includes these margins. A window is silent 50 dB below the loudest window or
 below -60 dBFS, by its RMS without its mean, because a voice may have a DC offset. The start of the
-first piece and the end of the last one stay as they are. Cut edges fade to zero, which avoids
+first piece and the end of the last one do not change. Cut edges fade to zero, which avoids
 clicks.
 """
 

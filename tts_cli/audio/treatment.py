@@ -129,7 +129,7 @@ def trim(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 def _cut(samples: Array, start: int, end: int, rate_hz: int) -> Array:
-    """Return a segment of samples, faded where it was cut."""
+    """Return a segment of samples, faded at cut ends."""
     segment: Array = samples[start:end].copy()
     fade = round(FADE_S * rate_hz)
     if start > 0:

@@ -1,1 +1,1 @@
-"""Making chapters of what was synthesized."""
+"""Chapters of a book, made of the audio of its rows."""

@@ -1,9 +1,8 @@
-"""`book.json`: what became of a book, with every row's place in the text and in the audio.
+"""`book.json`: the files of a book, and the position of every row in the text and in the audio.
 
-It is also what the next run knows of the files that this one made: chapters made of the same rows
-are not made again, and files that are none of the book's any more are removed. One that is made of
-the same as before stays, edited or not. One that is to be replaced or removed, and is not what was
-written, gets a second name first: `01-the-mill.edited.wav`.
+The next run reads it. A file whose key is the same, because it would be made of the same rows, is
+not made again, even if a user edited it. Files that no longer belong to the book are removed. A
+file that a user edited is renamed before it is replaced or removed: `01-the-mill.edited.wav`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ SCHEMA = 1
 _SUFFIXES = (
     *(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b")),
     *FORMS,
-)  # of what books make
+)  # of the files of books
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class MadeBook:
 
     @property
     def files(self) -> list[MadeFile]:
-        """All of them."""
+        """All files."""
         return [file for file, _ in self.chapters.values()] + self.others
 
 
@@ -71,8 +70,8 @@ def write_book_file(
     """Write `book.json`. Times are seconds in the chapter's file.
 
     Args:
-        missing: ids of rows that have no audio of this book.
-        parts: of the rows that were spoken in parts, by id, on their chapters' clocks.
+        missing: ids of rows without audio for this book.
+        parts: of rows that were split, by id, with times in the file of the chapter.
     """
     rows: list[list[Utterance]] = [[] for _ in book.chapters]
     for sentence in script:
@@ -96,9 +95,9 @@ def write_book_file(
 
 
 def read_made(out: Path) -> MadeBook:
-    """The files that an earlier run made, as its `book.json` tells; none where it makes no sense.
+    """Return the files of an earlier run from its `book.json`; none if that is not valid.
 
-    Only plain names are believed, so that nothing outside of the folder is ever touched.
+    Paths must be plain file names, so that no file outside of the folder is ever changed.
     """
     try:
         values = read_book(out)
@@ -200,7 +199,9 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
         SpeechSpan(
             float(entry["start_s"]),
             float(entry["end_s"]),
-            float(entry.get("file_start_s", entry["start_s"])),  # books before there were parts
+            float(
+                entry.get("file_start_s", entry["start_s"])
+            ),  # missing in books of early versions
         )
         for entry in chapter["sentences"]
     )
@@ -211,10 +212,10 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
 
 
 class OwnFiles:
-    """Those of one output folder, whose lock is held.
+    """The files of a book in an output folder, which is locked.
 
     Args:
-        before: as `book.json` tells them; those without a key were claimed by a run that died.
+        before: files in `book.json`; those without a key are of a run that was killed.
     """
 
     def __init__(self, out: Path, before: Collection[MadeFile]) -> None:
@@ -222,13 +223,13 @@ class OwnFiles:
         self._before = before
 
     def made(self, name: str, key: str) -> MadeFile:
-        """A file that is there now."""
+        """Return the entry of an existing file."""
         facts = size_and_sha256(self._out / name)
         assert facts is not None, name
         return MadeFile(name, key, *facts)
 
     def kept(self, name: str, key: str) -> MadeFile | None:
-        """The file of an earlier run, if it was made of the same, and is not gone or cut."""
+        """Return the file of an earlier run if it has this key and is complete, else None."""
         made = next((one for one in self._before if (one.path, one.key) == (name, key)), None)
         path = self._out / name
         try:
@@ -249,19 +250,19 @@ class OwnFiles:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[None]:
-        """Make a file inside of this block. Where the block raises, nothing has changed."""
+        """Replace a file inside of this block. If the block raises, nothing has changed."""
         second = self._spare(name)
         try:
             yield
         finally:
             if second is not None and size_and_sha256(second) == size_and_sha256(self._out / name):
-                second.unlink()  # the block raised, or an earlier run died when it had made it
+                second.unlink()  # the block raised, or an earlier run was killed
             elif second is not None:
                 self._tell(name, second)
 
-    def remove(self, kept: Collection[str]) -> None:
-        """Remove the files of an earlier run but for those of these names."""
-        for name in {file.path for file in self._before} - set(kept):
+    def remove(self, names: Collection[str]) -> None:
+        """Remove the files of an earlier run except these."""
+        for name in {file.path for file in self._before} - set(names):
             try:
                 second = self._spare(name)
                 (self._out / name).unlink(missing_ok=True)
@@ -272,7 +273,7 @@ class OwnFiles:
                     self._tell(name, second)
 
     def _spare(self, name: str) -> Path | None:
-        """Give a file that is not what was written its second name, which is returned."""
+        """Link a file that a user edited to a second name, and return that name."""
         path = self._out / name
         ours = [file for file in self._before if file.path == name and file.key]
         found = size_and_sha256(path)
@@ -294,5 +295,5 @@ class OwnFiles:
 
 
 def _is_of(file: MadeFile, found: tuple[int, str]) -> bool:
-    """Whether a file is what was written."""
+    """Return whether a file has not changed since it was written."""
     return file.bytes == found[0] and file.sha256 in (None, found[1])

@@ -1,8 +1,8 @@
 """Make the audio file of a chapter from the files of its rows.
 
-A row at a time is in memory, and the file grows under a temporary name, so that a chapter of hours
-takes no more than its longest row. Ends are cut and faded as `audio.join` does it; the beginning
-of the first row and the end of the last one stay as they were spoken.
+One row at a time is in memory, so that a chapter of hours needs as much memory as its longest row.
+The file grows under a temporary name. Ends of rows are cut and faded as in `audio.join`; the start
+of the first row and the end of the last one do not change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
@@ -37,45 +37,39 @@ from tts_cli.errors import RowError, UsageError
 
 MAX_WAV_BYTES = 2**32 - 1
 AS_IT_IS = PostProcessing()
-_BLOCK = 65_536  # samples handed to libsndfile at once
+_BLOCK = 65_536  # samples per call of libsndfile
 
 
 @dataclass(frozen=True)
 class RowAudio:
-    """A row's audio on its way into a chapter."""
+    """The audio of a row of a chapter."""
 
     path: Path
-    pause_after_s: float  # the last row's is not added
+    pause_after_s: float  # not used for the last row
     voice: str = ""
 
 
 @dataclass(frozen=True)
 class SpeechSpan:
-    """When a row is heard in its chapter, in seconds: the edges of the speech itself."""
+    """The time of a row's speech in its chapter, in seconds."""
 
     start_s: float
     end_s: float
-    file_start_s: float  # the place of the first sample of the row's own file, kept or cut
+    file_start_s: float  # time of the first sample of the row's own file, even if it was cut off
 
 
 @dataclass(frozen=True)
 class JoinedChapter:
-    """What became of a chapter's rows."""
+    """The audio of a chapter."""
 
     rate_hz: int
     num_samples: int
-    spans: tuple[SpeechSpan, ...]  # of every row
-    applied: dict[str, Any] | None = None  # to the samples, see `PostProcessReport`; None: nothing
+    spans: tuple[SpeechSpan, ...]  # of all rows
+    applied: dict[str, Any] | None = None  # post-processing, see `PostProcessReport`; None: none
 
     @property
     def seconds(self) -> float:
         return self.num_samples / self.rate_hz
-
-
-class _Sink(Protocol):
-    """Where a chapter's samples go."""
-
-    def write(self, samples: Array) -> None: ...
 
 
 def write_chapter(
@@ -91,11 +85,11 @@ def write_chapter(
     Args:
         takes: at least one; all of one sample rate.
         treatment: of the chapter; each voice gets one gain.
-        tags: what the file says of itself.
+        tags: of the file.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
-        DiskFull: no room; nothing is left behind.
+        DiskFull: the disk is full; no file remains.
     """
     rate_hz = _rate_of(takes[0].path)
     subtype = check_format(format, subtype, rate_hz)
@@ -108,7 +102,7 @@ def write_chapter(
             if level is not None:
                 if span is not None:
                     piece = level.apply(piece, takes[len(spans)].voice)
-                level.hear(piece)
+                level.measure(piece)
             sink.write(piece)
             if span is not None:
                 spans.append(SpeechSpan(*((num_samples + place) / rate_hz for place in span)))
@@ -120,22 +114,22 @@ def write_chapter(
 def _level_of(
     takes: list[RowAudio], rate_hz: int, treatment: PostProcessing
 ) -> ChapterLevel | None:
-    """The gains of a chapter's voices, for which all rows are read twice more."""
+    """Return the gains of the voices, for which all rows are read twice; None: no loudness."""
     if treatment.target is None:
         return None
     found = ChapterLevel(rate_hz, treatment.target)
     pieces = partial(_pieces, takes, rate_hz, False, treatment)
     spoken = (piece for piece, span in pieces() if span is not None)
-    found.look_at(spoken, [take.voice for take in takes])
+    found.find_gains(spoken, [take.voice for take in takes])
     voices = iter(takes)
     for piece, span in pieces():
-        found.hear(piece if span is None else found.apply(piece, next(voices).voice))
-    found.settle()
+        found.measure(piece if span is None else found.apply(piece, next(voices).voice))
+    found.adjust_gains()
     return found
 
 
 def _applied(treatment: PostProcessing, level: ChapterLevel | None) -> dict[str, Any]:
-    """What was done to a chapter. What was trimmed differs by less than anybody asks for."""
+    """Return the post-processing of a chapter, without the trimmed lengths, which are short."""
     found = PostProcessReport(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
     found = replace(found, pad_end_s=treatment.pad_s[1])
     if level is None:
@@ -172,12 +166,14 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
 def _pieces(
     takes: Iterable[RowAudio], rate_hz: int, is_int16: bool, treatment: PostProcessing
 ) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
-    """What follows each other in a chapter: rows, with the places of their speech and of their
-    file's first sample counted from what is kept, and the silence between them.
+    """Yield the samples of a chapter: those of rows, and the silence between them.
+
+    A row has three positions relative to its first sample here: start and end of its speech, and
+    the first sample of its file. Silence has None.
     """
     fade = round(FADE_S * rate_hz)
     takes = list(takes)
-    pause, kept = 0, 0  # samples: the pause behind the last row, and the silence kept at its end
+    pause, existing = 0, 0  # samples: pause after the last row, and the silence at its end
     front, behind = (round(seconds * rate_hz) for seconds in treatment.pad_s)
     if front:
         yield np.zeros(front, dtype=np.float32), None
@@ -191,7 +187,7 @@ def _pieces(
         if is_first:
             cut = replace(cut, start=_outer(cut.start, rate_hz) if treatment.is_trimmed else 0)
         else:
-            silence = max(0, pause - kept - cut.silence_before)
+            silence = max(0, pause - existing - cut.silence_before)
             yield np.zeros(silence, dtype=samples.dtype), None
         if is_last:
             end = len(samples)
@@ -204,18 +200,20 @@ def _pieces(
         if cut.end < len(samples) or not is_last:
             fade_in_(piece[::-1][:fade])
         yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
-        pause, kept = round(take.pause_after_s * rate_hz), cut.silence_after
+        pause, existing = round(take.pause_after_s * rate_hz), cut.silence_after
     if behind:
         yield np.zeros(behind, dtype=np.float32), None
 
 
 def _outer(cut: int, rate_hz: int) -> int:
-    """Samples to cut off at an end of a chapter, where more silence is kept than between rows."""
+    """Return the samples to cut off at an end of a chapter, where the margin is larger."""
     return max(0, cut - round((TRIM_MARGIN_S - MARGIN_S) * rate_hz))
 
 
 @contextmanager
-def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) -> Iterator[_Sink]:
+def _open_sink(
+    part: Path, rate_hz: int, format: str, subtype: str, tags: Tags
+) -> Iterator[_WavSink | _EncodedSink]:
     if format == "wav":
         with open(part, "xb") as file:
             sink = _WavSink(file, rate_hz, subtype, tags)
@@ -233,7 +231,7 @@ def _open_sink(part: Path, rate_hz: int, format: str, subtype: str, tags: Tags) 
 
 
 class _WavSink:
-    """A WAV file whose header is written twice: its length is known at the end."""
+    """A WAV file. Its header is written again at the end, when the length is known."""
 
     def __init__(self, file: BinaryIO, rate_hz: int, subtype: str, tags: Tags) -> None:
         self._file, self._rate_hz, self._subtype = file, rate_hz, subtype
@@ -271,14 +269,14 @@ class _EncodedSink:
 
 
 class _WatchedFile:
-    """A file for libsndfile, which has no way to hand on why a write failed."""
+    """A file for libsndfile, which cannot report the reason for a failed write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._error: OSError | None = None
 
     def check(self) -> None:
-        """Raise what a write failed with."""
+        """Raise the error of a failed write."""
         if self._error is not None:
             raise self._error
 

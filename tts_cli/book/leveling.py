@@ -1,9 +1,9 @@
-"""Level a chapter: one gain for each of its voices.
+"""Level a chapter with one gain per voice.
 
-A gain a row would make a whisper as loud as a shout, and a short "No." louder than what stands
-around it; one for the whole chapter would leave one voice louder than the other. So each voice gets
-what its speech in this chapter needs all together, and the sounds that stick out are limited. Rows
-are looked at one by one, so that a chapter of hours takes no more than its longest row.
+One gain per row would make a whisper as loud as a shout, and a short "No." louder than its context.
+One gain for the chapter would leave one voice louder than another. So each voice gets the gain that
+its speech in this chapter needs, and a limiter reduces peaks. Rows are measured one by one, so that
+a chapter of hours needs as much memory as its longest row.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tts_cli.audio.loudness import (
     oversampled_peaks,
 )
 
-STRETCH_S = 30.0  # measured at once
-SETTLING_BLOCKS = 5  # 0.5 s: the filters of the meter have forgotten by then how they began
+STRETCH_S = 30.0  # measured together
+SETTLING_BLOCKS = 5  # 0.5 s, after which the start of the filters has no effect
 
 
 @dataclass
 class _Mean:
-    """The level of pieces all together: the mean of their powers, by their lengths."""
+    """The level of several pieces: the mean of their powers, weighted by length."""
 
     length: int = 0
     power: float = 0.0
@@ -49,9 +49,7 @@ class _Mean:
 
 
 class _Meter:
-    """The level of audio that comes piece by piece: RMS, or loudness from the blocks that the meter
-    of `audio.loudness` finds in stretches of it.
-    """
+    """Measures audio that arrives in pieces: RMS, or loudness by gating blocks."""
 
     def __init__(self, rate_hz: int, by: str) -> None:
         self._rate_hz, self._by = rate_hz, by
@@ -59,11 +57,11 @@ class _Meter:
         self._length, self._energy = 0, 0.0
         self._waiting: list[Array] = []
         self._num_waiting = 0
-        self._front = 0  # blocks at the start of what waits that were counted before
+        self._front = 0  # blocks at the start of the waiting samples that were already counted
         self._blocks: list[float] = []
 
     def add(self, samples: Array) -> None:
-        """Take in what comes next."""
+        """Add the next samples."""
         values = samples.astype(np.float64)
         self._length += len(values)
         self._energy += float(values @ values)
@@ -75,7 +73,7 @@ class _Meter:
             self._measure()
 
     def level_db(self) -> float | None:
-        """Of all that came."""
+        """Return the level of all samples."""
         if self._by == "rms" or self._length < GATE_S * self._rate_hz:
             power = self._energy / max(1, self._length)
             return 10 * math.log10(power) if power > 0 else None
@@ -83,8 +81,8 @@ class _Meter:
         return gated_lufs(self._blocks)
 
     def _measure(self) -> None:
-        """Blocks of what waits. Its end waits on: for blocks that begin there, and for the filters,
-        which have to come to rest before the first that counts.
+        """Measure the blocks of the waiting samples. The last ones are measured again with the next
+        samples, because the filters need some time before the first new block.
         """
         stretch = np.concatenate(self._waiting)
         steps = len(stretch) // self._step
@@ -92,18 +90,18 @@ class _Meter:
             return
         blocks = block_lufs(stretch[: steps * self._step], self._rate_hz)
         self._blocks += blocks[self._front :]
-        kept = max(0, len(blocks) - SETTLING_BLOCKS)
-        self._front = len(blocks) - kept
-        self._waiting = [stretch[kept * self._step :]]
+        done = max(0, len(blocks) - SETTLING_BLOCKS)
+        self._front = len(blocks) - done
+        self._waiting = [stretch[done * self._step :]]
         self._num_waiting = len(self._waiting[0])
 
 
 @dataclass
 class ChapterLevel:
-    """The gains of a chapter's voices, and what comes of them.
+    """The gains of the voices of a chapter, and the resulting levels.
 
-    The order of calls: `look_at`; `apply` and `hear` for all of the chapter, `settle`; and both
-    again while it is written.
+    Order of calls: `find_gains`; `apply` and `measure` for the whole chapter, `adjust_gains`; then
+    `apply` and `measure` again while the chapter is written.
     """
 
     rate_hz: int
@@ -118,12 +116,12 @@ class ChapterLevel:
     def __post_init__(self) -> None:
         self._meter = _Meter(self.rate_hz, self.target.by)
 
-    def look_at(self, pieces: Iterable[Array], voices: Sequence[str]) -> None:
-        """Find gains that make all voices the same.
+    def find_gains(self, pieces: Iterable[Array], voices: Sequence[str]) -> None:
+        """Set gains that bring each voice to the target.
 
         Args:
-            pieces: what rows leave in the chapter, in their order, (n,) float32 each.
-            voices: of every piece.
+            pieces: samples of the rows in order, (n,) float32 each.
+            voices: of the pieces.
         """
         whole = _Mean()
         by_voice: dict[str, _Mean] = {}
@@ -138,7 +136,7 @@ class ChapterLevel:
             self.gains_db[voice] = min(MAX_GAIN_DB, needed_db)
 
     def apply(self, piece: Array, voice: str) -> Array:
-        """A piece at its level."""
+        """Return a piece with its gain, limited."""
         louder = piece * np.float32(10 ** (self.gains_db[voice] / 20))
         peaks = oversampled_peaks(louder, self.rate_hz)
         louder, limited_db = limit(louder, peaks, self.rate_hz, self.target.ceiling_dbtp)
@@ -151,12 +149,12 @@ class ChapterLevel:
             self.floor_db = floor if self.floor_db is None else min(self.floor_db, floor)
         return louder
 
-    def hear(self, samples: Array) -> None:
-        """Take in what the chapter's file gets next, pauses too."""
+    def measure(self, samples: Array) -> None:
+        """Measure the next samples of the file, including pauses."""
         self._meter.add(samples)
 
-    def settle(self) -> None:
-        """Give all voices what the chapter lacks: what pauses and the limiter have taken."""
+    def adjust_gains(self) -> None:
+        """Raise all gains by the difference that pauses and the limiter cause."""
         level_db = self._meter.level_db()
         if level_db is not None:
             missing_db = self.target.level_db - level_db
@@ -166,7 +164,7 @@ class ChapterLevel:
         self.limited_db, self.peak, self.floor_db = 0.0, 0.0, None
 
     def levelling(self) -> LoudnessReport:
-        """What came of it, as a meter has it of the whole file; the gain is the first voice's."""
+        """Return the levels of the whole file, with the gain of the first voice."""
         return LoudnessReport(
             self.target.by,
             self.before_db,

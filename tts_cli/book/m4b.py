@@ -19,7 +19,7 @@ from tts_cli.errors import RowError, is_disk_error
 BIT_RATE = 64_000  # of one channel of speech
 PAUSE_S = 2.0  # between chapters
 AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000)
-_BLOCK = 65_536  # samples read at once
+_BLOCK = 65_536  # samples per read
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class M4bChapter:
 
 
 def load_av() -> Any:
-    """The package. Raises SetupError where it is missing, or has no chapter marks yet."""
+    """Return the package. Raises SetupError: it is missing or too old for chapter marks."""
     return extras.load("m4b", "av", "--join m4b")
 
 
@@ -40,11 +40,11 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
 
     Args:
         parts: at least one; of one sample rate.
-        metadata: title, artist and what else MP4 knows.
+        metadata: title, artist and other fields of MP4.
     Raises:
         SetupError: PyAV is missing.
         RowError: a chapter's file cannot be read, or has another rate than the first.
-        DiskFull: no room; nothing is left behind.
+        DiskFull: the disk is full; no file remains.
     """
     av = load_av()
     rate_hz = _rate_of(parts)
@@ -85,10 +85,10 @@ def _rate_of(parts: list[M4bChapter]) -> int:
 
 
 def _chapters(parts: list[M4bChapter], rate_hz: int) -> list[dict[str, Any]]:
-    """Chapters without a gap: the pause belongs to the one before."""
+    """Return chapter marks without gaps: a pause belongs to the chapter before it."""
     chapters, start = [], 0
     for index, part in enumerate(parts):
-        end = start + soundfile.info(part.path).frames + _pause_behind(index, parts, rate_hz)
+        end = start + soundfile.info(part.path).frames + _pause_after(index, parts, rate_hz)
         chapters.append(
             {
                 "id": index,
@@ -102,18 +102,18 @@ def _chapters(parts: list[M4bChapter], rate_hz: int) -> list[dict[str, Any]]:
     return chapters
 
 
-def _pause_behind(index: int, parts: list[M4bChapter], rate_hz: int) -> int:
+def _pause_after(index: int, parts: list[M4bChapter], rate_hz: int) -> int:
     return round(PAUSE_S * rate_hz) if index < len(parts) - 1 else 0
 
 
 def _samples(parts: list[M4bChapter], rate_hz: int) -> Iterator[tuple[np.ndarray[Any, Any], int]]:
-    """(n,) float32 samples of all chapters with the pauses, and the place of the first one."""
+    """Yield (n,) float32 samples of chapters and pauses, and the index of their first sample."""
     at = 0
     for index, part in enumerate(parts):
         with soundfile.SoundFile(part.path) as file:
             for block in in_blocks(file, _BLOCK):
                 yield block[:, 0], at
                 at += len(block)
-        if pause := _pause_behind(index, parts, rate_hz):
+        if pause := _pause_after(index, parts, rate_hz):
             yield np.zeros(pause, dtype=np.float32), at
             at += pause

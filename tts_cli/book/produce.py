@@ -1,9 +1,9 @@
-"""Make the files of a book from the audio of its rows: chapters, subtitles, one file of all.
+"""Make the files of a book from the audio of its rows: chapters, subtitles, one M4B file.
 
-A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
-there is no file of all: nothing that is not whole looks as if it were. What is made of the same
-rows as before stays, and what somebody has edited is kept. Files of a kind that an earlier run made
-and this one does not are kept as they are, and reported.
+Every file is complete. If a row is missing, its chapter has no file, not even that of an earlier
+run, and no M4B file is made. Files that would be made of the same rows as before do not change,
+and versions that a user edited are preserved. Files of kinds that only an earlier run was asked for
+do not change either, and are reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NO_LETTER = re.compile(r"[^\w]+|_+")
 
 @dataclass(frozen=True)
 class BookOrder:
-    """What to make."""
+    """The requested files."""
 
     format: str  # of chapters, as of rows
     subtype: str
@@ -61,23 +61,23 @@ class BookOrder:
     has_words: bool = False  # times of words, where rows have them
     is_m4b: bool = False
     comment: str = ""  # in the metadata of all files
-    row_format: str = ""  # of rows, where it is not that of chapters
-    treatment: PostProcessing = AS_IT_IS  # of chapters; rows stay as they were spoken
-    voice: str = ""  # of rows that name none
+    row_format: str = ""  # of rows; "": that of chapters
+    treatment: PostProcessing = AS_IT_IS  # of chapters; the files of rows do not change
+    voice: str = ""  # of rows without one
 
 
 @dataclass
 class Produced:
-    """What was made."""
+    """The result."""
 
     made: MadeBook = field(default_factory=MadeBook)
     seconds: float = 0.0  # of the chapters
-    incomplete: list[str] = field(default_factory=list)  # why, a chapter each
-    kept: list[str] = field(default_factory=list)  # names of files of kinds not asked for this time
+    incomplete: list[str] = field(default_factory=list)  # chapters without a file, with reasons
+    kept: list[str] = field(default_factory=list)  # files of kinds that were not requested
 
 
 def stem_of(number: int, num_chapters: int, title: str) -> str:
-    """The name of chapter `number` (from 1) of so many, without a suffix: `01-the-mill`."""
+    """Return the file name of a chapter, from 1, without suffix: `01-the-mill`."""
     digits = max(2, len(str(num_chapters)))
     words = _NO_LETTER.sub("-", unicodedata.normalize("NFKC", title).lower())
     words = words.encode()[:MAX_STEM_BYTES].decode(errors="ignore").strip("-")
@@ -85,7 +85,7 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
 
 
 def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list[str]:
-    """The files that a whole book has, by name."""
+    """Return the names of all files of a complete book."""
     numbers = sorted({row.chapter for row in script})
     suffixes = _suffixes(wanted)
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
@@ -99,9 +99,7 @@ def _suffixes(wanted: BookOrder) -> list[str]:
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
-    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file that no earlier
-    run made.
-    """
+    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file of a user."""
     own = {file.path for file in read_made(out).files}
     foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
     foreign += [name for name in names if name not in own and (out / name).exists()]
@@ -113,7 +111,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
 
 
 def _may_be_made(path: Path, start: bytes) -> bool:
-    """Whether a file is not there, or begins as one that was made here."""
+    """Return whether a file is missing, or starts like one of an earlier run."""
     try:
         with open_plain(path) as file:
             return file.read(len(start)) == start
@@ -124,7 +122,7 @@ def _may_be_made(path: Path, start: bytes) -> bool:
 
 
 def _name_of(book: Book, number: int, suffix: str) -> str:
-    """The name of a file of chapter `number` (from 0)."""
+    """Return the name of a file of a chapter, from 0."""
     stem = stem_of(number + 1, len(book.chapters), book.chapters[number].title)
     return f"{stem}.{suffix}"
 
@@ -132,16 +130,16 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 def produce(
     folder: Store, book: Book, script: list[Utterance], missing: set[str], wanted: BookOrder
 ) -> Produced:
-    """Make every file that can be made, and remove those of an earlier run that the book no longer
-    has, such as chapters with another number now.
+    """Make all files that can be made, and remove files of an earlier run that no longer belong to
+    the book, such as chapters whose number changed.
 
     Args:
-        folder: that is held.
-        missing: ids of rows that have no audio of this book.
+        folder: locked by the caller.
+        missing: ids of rows without audio for this book.
     Raises:
         SetupError: PyAV is missing, or the journal cannot be read.
-        DiskFull: no room.
-        Interrupted: a signal came.
+        DiskFull: the disk is full.
+        Interrupted: a signal arrived.
     """
     return _Producer(folder, book, script, missing, wanted).run()
 
@@ -159,7 +157,7 @@ class _Producer:
     ) -> None:
         self._out, self._journal = folder.out, folder.journal
         self._book, self._script, self._wanted = book, script, wanted
-        self._parts: dict[str, list[TimedText]] = {}  # of the rows that have some
+        self._parts: dict[str, list[TimedText]] = {}  # of rows that were split
         self._missing = set(missing)
         self._rows: dict[int, list[Utterance]] = {}
         for row in script:
@@ -188,7 +186,7 @@ class _Producer:
         return produced
 
     def _unasked(self) -> list[MadeFile]:
-        """Return the files of an earlier run whose kind is not asked for this time."""
+        """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
         found = [
             file
@@ -199,8 +197,8 @@ class _Producer:
         return found
 
     def _claim(self) -> None:
-        """Tell in `book.json` which files will be ours, before the first is made: a crash leaves
-        none behind that the next run takes for somebody else's.
+        """Write the names of all future files to `book.json`, so that the next run recognizes them
+        after a crash.
         """
         names = target_names(self._book, self._script, self._wanted)
         files = [*self._before.files, *(MadeFile(name, "", 0) for name in names)]
@@ -208,7 +206,7 @@ class _Producer:
         write_book_file(self._out, self._book, self._script, claimed, self._missing)
 
     def _chapter(self, number: int) -> tuple[MadeFile, JoinedChapter] | None:
-        """A chapter's file; None where a row is missing."""
+        """Make the file of a chapter; None: a row is missing."""
         rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
         lost = [row.id for row in rows if row.id in self._missing]
         if lost:
@@ -241,18 +239,18 @@ class _Producer:
         return self._files.made(name, key), joined
 
     def _audio_of(self, row: Utterance) -> Path:
-        """A row's own file."""
+        """Return the file of a row."""
         return self._out / f"{row.id}.{self._wanted.row_format or self._wanted.format}"
 
     def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
-        """What a chapter's file says of itself."""
+        """Return the tags of a chapter."""
         voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
         named = first_few(voices, MAX_VOICES)
         title = self._book.chapters[number].title
         return Tags(title, named, self._book.title or "", self._wanted.comment)
 
     def _time_parts(self, number: int) -> None:
-        """Put the parts of a chapter's rows on its clock."""
+        """Find the times of parts of rows in the file of their chapter."""
         _, joined = self._produced.made.chapters[number]
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             take = self._journal.ok_take(row.id)
@@ -266,7 +264,7 @@ class _Producer:
     def _subtitles(self, number: int, form: str) -> MadeFile:
         file, joined = self._produced.made.chapters[number]
         name = _name_of(self._book, number, form)
-        rows_format = self._wanted.row_format  # before it counted, they were timed by letters
+        rows_format = self._wanted.row_format  # part of the key since rows are used for times
         apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
         key = _key([file.key, form, *apart])
 
@@ -282,7 +280,7 @@ class _Producer:
         return self._written(name, key, write)
 
     def _words(self, number: int) -> list[MadeFile]:
-        """The times of a chapter's words, by those of its rows; none: no row has some."""
+        """Write files with the times of a chapter's words, if its rows have some."""
         file, joined = self._produced.made.chapters[number]
         files = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
@@ -302,7 +300,7 @@ class _Producer:
         ]
 
     def _written(self, name: str, key: str, write: Callable[[Path], None]) -> MadeFile:
-        """A file that an earlier run made of the same, or that is written now."""
+        """Return a file with this key, which is written unless an earlier run made it."""
         if (made := self._files.kept(name, key)) is not None:
             return made
         with self._files.replacing(name):
@@ -331,8 +329,10 @@ class _Producer:
 
 
 def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
-    """The pauses inside of a row's speech, on its chapter's clock. They are looked for in its own
-    file: libsndfile reads a long MP3 in pieces only with complaints of its decoder on stderr.
+    """Return the pauses inside of a row's speech, with times in the file of its chapter.
+
+    The file of the row is read for them, because reading parts of a long MP3 causes errors of
+    libsndfile's decoder on stderr.
     """
     try:
         samples, rate_hz = soundfile.read(row, dtype="float32")
@@ -350,7 +350,7 @@ def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
 
 
 def _facts(take: RowAudio) -> list[Any]:
-    """What tells a row's file from another take."""
+    """Return facts that differ between takes of a row."""
     found = take.path.stat()
     return [take.path.name, found.st_size, found.st_mtime_ns, take.pause_after_s]
 

@@ -1,10 +1,10 @@
-"""Cut a book into rows: a sentence each, short ones joined, none across the end of a paragraph.
+"""Split a book into rows of one sentence; short sentences of a paragraph are joined.
 
-An id is made of what is read, the voice and how often both stood in the book before, and of nothing
-else: not of the place. So a line put in at the top, a chapter moved or renamed leaves all other
-rows what they were, and only what changed is spoken again. For the same reason sentences are not
-packed up to a length: a short one joins the one before it, if that makes no long row, else the one
-behind it, so that a changed word never moves the cuts of a whole paragraph.
+An id depends on text, voice, and the number of earlier rows with both, but not on the position. A
+new line at the top, or a chapter that is moved or renamed, therefore changes no other row, and only
+changed rows are synthesized again. For the same reason rows are not filled up to a length: a short
+sentence is joined to the one before it, or to the next one if the row would be too long, so that a
+changed word does not move the limits of all later rows of the paragraph.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tts_cli.text.split import sentences, split
 
 MANIFEST_NAME = "book.jsonl"
 FOLDER = "sentences"  # of the rows' audio, in the book's own
-SHORT_CHARS = 30  # letters and digits; a sentence of fewer is spoken better in company
-JOINED_BYTES = 240  # of a row that short ones were joined to; below what every checkpoint takes
-LONGEST_BYTES = 4_000  # of a row; `synth` splits rows further, by what the checkpoint speaks well
+SHORT_CHARS = 30  # letters and digits; shorter sentences sound better together with others
+JOINED_BYTES = 240  # of a row with joined sentences; every checkpoint supports it
+LONGEST_BYTES = 4_000  # of a row; `synth` splits rows further, as the checkpoint needs
 
 
 @dataclass(frozen=True)
 class BookPauses(Pauses):
-    """Seconds of silence behind what is read."""
+    """Seconds of silence after a row."""
 
     heading: float = 1.2
     scene: float = 1.5
@@ -46,19 +46,19 @@ class Utterance:
     voice: str | None
     chapter: int  # from 0
     paragraph: int  # from 0 in its chapter
-    start: int  # of its characters in the paragraph's text, and behind the last
+    start: int  # index in the text of the paragraph; `end` is after the last character
     end: int
     place: str  # in the source
     pause_after_s: float
 
     def to_row(self, language: str | None = None) -> dict[str, Any]:
-        """What stands in the manifest."""
+        """Return the row of the manifest."""
         row = {"id": self.id, "text": self.text, "voice": self.voice, "language": language}
         return {name: value for name, value in row.items() if value is not None}
 
 
 class _Piece(NamedTuple):
-    """A row's span in its paragraph."""
+    """The span of a row in its paragraph."""
 
     start: int
     end: int
@@ -66,10 +66,10 @@ class _Piece(NamedTuple):
 
 
 def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
-    """Every row of a book in order.
+    """Return the rows of a book in order.
 
     Raises:
-        ManifestError: a pause is too long, or there is no word in the book.
+        ManifestError: a pause is too long, or the book has no words.
     """
     seen: Counter[tuple[str, str | None]] = Counter()
     script: list[Utterance] = []
@@ -104,7 +104,7 @@ def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
 
 
 def to_manifest(script: list[Utterance], language: str | None = None) -> bytes:
-    """The script as JSONL, with a language that all rows have."""
+    """Return rows as JSONL, all with the same language."""
     lines = (json.dumps(sentence.to_row(language), ensure_ascii=False) for sentence in script)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -117,7 +117,7 @@ def _pause_after(piece: _Piece, paragraph: Paragraph, pauses: BookPauses) -> flo
 
 
 def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, list[_Piece]]:
-    """A pause that stands before the first word of a paragraph, and its rows."""
+    """Return the pause before the first word of a paragraph, and the spans of its rows."""
     lead_s: float | None = None
     pieces: list[_Piece] = []
     require_pauses(paragraph.text, paragraph.place)
@@ -134,7 +134,7 @@ def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, lis
 
 
 def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_Piece]:
-    """The rows of text[start:end]."""
+    """Yield the spans of the rows of text[start:end]."""
     found = sentences(text[start:end])
     spans = _joined(text, [(start + part.start, start + part.end) for part in found])
     for number, (first, last) in enumerate(spans):
@@ -150,7 +150,7 @@ def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_P
 
 
 def _joined(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sentences with the short ones in company."""
+    """Join short sentences with the one before or after them."""
     rows: list[tuple[int, int]] = []
     for first, last in spans:
         is_short = _is_short(text[first:last])
@@ -165,5 +165,5 @@ def _joined(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _is_short(text: str) -> bool:
-    """Whether a sentence has few letters; a wide character says more than a narrow one."""
+    """Return whether a sentence has few letters; wide characters count more."""
     return sum(len(char.encode()) for char in text if char.isalnum()) < SHORT_CHARS

@@ -126,7 +126,7 @@ def load_settings(
     commands = program.list_commands(ctx)
     below = command.list_commands(ctx) if isinstance(command, click.Group) else []
     for path, is_users in settings_files():
-        file = TomlFile(path, UsageError)
+        file = TomlFile(path)
         for keys, value in _entries(file, names, commands, below):
             name = keys[-1].replace("-", "_")
             place = file.place(*keys)

@@ -57,7 +57,7 @@ class ExportRow:
     sha256: str | None  # of that file; None: not recorded
     is_current: bool  # whether it is the current take of its row
     values: dict[str, Any]  # of the columns but `words` and `words_unsure`
-    extra: dict[str, str]  # columns that `--extra keep` kept
+    extra: dict[str, str]  # extra columns of `--extra keep`
 
     @property
     def id(self) -> str:

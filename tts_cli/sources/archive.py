@@ -11,7 +11,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from typing import BinaryIO
+from typing import IO, AnyStr, BinaryIO
 
 from tts_cli.errors import ManifestError
 
@@ -39,6 +39,29 @@ _BROKEN = (
     LookupError,
     RuntimeError,  # NotImplementedError is one
 )
+_BLOCK = 1 << 20  # of a read, which allocates its size
+
+
+def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it") -> AnyStr:
+    """Return the rest of a file.
+
+    Args:
+        most: number of bytes, or of characters.
+        name: of the file, in messages.
+    Raises:
+        ManifestError: it has more.
+    """
+    pieces = [file.read(0)]
+    left = most + 1
+    while left > 0 and (piece := file.read(min(left, _BLOCK))):
+        pieces.append(piece)
+        left -= len(piece)
+    if left <= 0:
+        size = most >> 20
+        is_text = isinstance(pieces[0], str)
+        problem = f"has more than {size} Mi characters" if is_text else f"is larger than {size} MiB"
+        raise ManifestError(f"{name}: {problem}", remedy)
+    return pieces[0].join(pieces)
 
 
 class Archive:

@@ -1,17 +1,17 @@
-"""Cast files: which voice each character has, and what a row of a character gets from it.
+"""Cast files: the voice and the other settings of each character.
 
-A cast is TOML with a table a character, `[Anna]` or `[characters."Old Tom"]`, of fields that rows
-have too. What a row says itself counts before its character's table, and that before the flags.
+A cast is a TOML file with one table per character, `[Anna]` or `[characters."Old Tom"]`, of fields
+that rows have too. Fields of the row have precedence over those of the character, and these over
+the flags.
 
-TOML files that users write: read within bounds, and searched for the line of a key, so that
-messages can name it.
+`TomlFile` reads TOML files of users within bounds, and finds the line of a key for messages.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,15 @@ _CAPS = ("max_frames", "max_seconds")
 
 @dataclass(frozen=True)
 class Cast:
-    """The characters of a cast file. Each is a row that says nothing."""
+    """The characters of a cast file, each as the row that its table would make."""
 
     path: Path | None = None
     sha256: str | None = None
-    characters: Mapping[str, Row] = field(default_factory=dict)  # by name, as it is written
+    characters: Mapping[str, Row] = field(default_factory=dict)  # by name as in the file
     places: Mapping[str, str] = field(default_factory=dict)  # file and line of each
 
     def find(self, name: str) -> Row | None:
-        """What a character is given: under its name, or that in other letter case."""
+        """Return the settings of a character, by exact name or in any letter case."""
         found = self.characters.get(name)
         if found is None and self.characters:
             folded = name.casefold()
@@ -48,7 +48,7 @@ class Cast:
         return found
 
     def facts(self) -> dict[str, Any] | None:
-        """What a run's report says of it."""
+        """Return the entry of the report of a run."""
         if self.path is None:
             return None
         return {
@@ -60,7 +60,7 @@ class Cast:
 
 def read_cast(path: Path) -> Cast:
     """Read a cast file. Raises UsageError naming file and line."""
-    file = TomlFile(path, UsageError)
+    file = TomlFile(path)
     tables: dict[str, tuple[str, ...]] = {}
     group = file.values.get(GROUP, {})
     is_group = isinstance(group, dict) and all(isinstance(value, dict) for value in group.values())
@@ -110,7 +110,7 @@ def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
 
 
 def with_character(row: Row, character: Row) -> Row:
-    """A row, with what its character is given where it says nothing itself."""
+    """Return a row with the settings of its character that the row does not have itself."""
     names = ["language", "instruct", "seed"]
     if row.voice is None and row.ref_audio is None:
         names += ["voice", *_CLONING]
@@ -130,17 +130,11 @@ MAX_BYTES = 1 << 20
 _HEAD = re.compile(r"\s*\[+\s*(.+?)\s*\]+\s*(#.*)?")
 _KEY_PART = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*(\.)?')
 
-Problem = Callable[[str, str | None], Exception]  # message and remedy -> what is raised
-
 
 class TomlFile:
-    """The tables of one file.
+    """The tables of one file. Raises UsageError: it cannot be read."""
 
-    Args:
-        problem: makes the error for a file that cannot be read, of its message and remedy.
-    """
-
-    def __init__(self, path: Path, problem: Problem) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         try:
             raw = read_given(path, MAX_BYTES)
@@ -148,16 +142,16 @@ class TomlFile:
             self._text = raw.decode("utf-8-sig").replace("\r\n", "\n")
             self.values: dict[str, Any] = toml_loads()(self._text)
         except OSError as error:
-            raise problem(f"{path}: {error.strerror or error}", None) from None
+            raise UsageError(f"{path}: {error.strerror or error}") from None
         except UnicodeDecodeError:
-            raise problem(f"{path}: is not UTF-8", "save it as UTF-8") from None
+            raise UsageError(f"{path}: is not UTF-8", "save it as UTF-8") from None
         except RecursionError:
-            raise problem(f"{path}: is nested too deep", None) from None
+            raise UsageError(f"{path}: is nested too deep") from None
         except ValueError as error:
-            raise problem(f"{path}: not TOML: {error}", "fix it") from None
+            raise UsageError(f"{path}: not TOML: {error}", "fix it") from None
 
     def place(self, *keys: str) -> str:
-        """File and line of a key, or of a table; the file alone where its line is not found."""
+        """Return file and line of a key or a table; only the file if the line is not found."""
         line = self._line(list(keys))
         return f"{self.path}:{line}" if line else str(self.path)
 
@@ -176,7 +170,7 @@ class TomlFile:
 
 
 def _key_parts(text: str) -> list[str]:
-    """`a."b c"` as its parts."""
+    """Split a key such as `a."b c"` into its parts."""
     parts = []
     place = 0
     while match := _KEY_PART.match(text, place):

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from tts_cli.errors import ManifestError, library_errors
 from tts_cli.extras import load
 from tts_cli.named import counted
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.decode import find_encoding
 from tts_cli.sources.html import parse_xml, tag_of
 from tts_cli.sources.ids import as_id, fold_id
@@ -24,7 +25,7 @@ from tts_cli.sources.item import Item, ManifestFile
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-_KEY = re.compile(r"[A-Z][A-Z0-9]+|(?=\S*[_./:\d-])[^\W\d][\w./:-]*")  # else the text itself
+_KEY = re.compile(r"[A-Z][A-Z0-9]+|(?=\S*[_./:\d-])[^\W\d][\w./:-]*")  # others are texts
 _CHARSET = re.compile(rb"Content-Type:[^\n]*charset=((?!CHARSET)[\w.-]{1,40})")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": " "}
@@ -51,7 +52,7 @@ def po_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
     """
     name = manifest.name
     polib = load("strings", "polib", f"{name}: .po")
-    data = _read(file, name)
+    data = read_bounded(file, MAX_BYTES, name)
     declared = _CHARSET.search(data, 0, 10_000)
     encoding = manifest.rules.encoding or (declared and declared[1].decode())
     with library_errors(name, "check it with msgfmt"):
@@ -81,17 +82,10 @@ def po_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
     yield from _items(found, name)
 
 
-def _read(file: BinaryIO, name: str) -> bytes:
-    data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ManifestError(f"{name}: is larger than {MAX_BYTES >> 20} MiB", "split it")
-    return data
-
-
 def xml_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
     """Return an item per string of a table in XML. Raises ManifestError, SetupError."""
     name = manifest.name
-    root = parse_xml(_read(file, name), name)
+    root = parse_xml(read_bounded(file, MAX_BYTES, name), name)
     reader = _READERS.get(tag_of(root))
     if reader is None:
         raise ManifestError(
@@ -120,7 +114,7 @@ def _items(entries: list[_Entry], name: str) -> Iterator[Item]:
 
 
 def _text(element: Any) -> str:
-    """Return the text of an element; in code of a program inside of it, what stands for it."""
+    """Return the text of an element. Inline code is replaced by its equivalent text."""
     if element is None:
         return ""
     pieces = [element.text or ""]
@@ -145,7 +139,7 @@ def _android(root: Any) -> Iterator[_Entry]:
 
 
 def _as_android(found: re.Match[str]) -> str:
-    return " " if found[0].isspace() else ""  # a quotation mark only keeps spaces
+    return " " if found[0].isspace() else ""  # a quotation mark only protects spaces
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -1,29 +1,23 @@
-"""The parts of a book as it is read aloud: chapters of paragraphs, without the source's markup.
+"""Books as read aloud: chapters of paragraphs, without the markup of the source.
 
-What every reader of a format makes of its source, and how blocks become chapters.
+Readers of formats yield blocks (`Text`, `Heading`, `SceneBreak`, `TocEntry`), and `assemble` makes
+chapters of them. Headings of one level begin chapters: of the highest level that occurs twice, so
+that a single title at the top does not. If the source has a table of contents (EPUB, PDF), its
+entries begin chapters instead. A part that consists of headings ("Part One" before "Chapter One")
+is read at the start of the next chapter. Text before the first heading is a separate chapter.
 
-Which entries of a table of contents begin chapters: those that point at whole documents do, however
-deep they lie. Of those that point inside of one, the levels down to the first that has two entries
-or more: below a single title at the top, the chapters. A chapter of more than an hour is divided by
-the entries right below its own, and so is what comes of that.
+Not every entry of a table of contents begins a chapter. Entries for whole documents do, at any
+depth. Of the entries for places inside documents, those down to the first level with two or more
+entries do. A chapter of more than an hour is split at the entries one level below, repeatedly.
 
-Headings of one level begin chapters: the highest level that occurs twice, so that a single title
-above all is none. Where the source has a table of contents (EPUB), its marks do instead. A part
-with nothing but headings ("Part One" above "Chapter One") is read at the front of the next chapter,
-what stands before the first heading is a chapter of its own.
+Readers put `BREAK` between lines that the author broke (`<br>`, hard breaks of Markdown). Two of
+them separate paragraphs. A single one becomes a comma if no punctuation mark is there.
 
-Lines that the author broke (`<br>`, hard breaks of Markdown) come with `BREAK` between them: two
-breaks part paragraphs, and at a single one a comma is put where there is no sign to pause at.
+Authors can use two marks: pauses, as in rows of manifests (`text/pauses.py`), and `{voice=clara}`
+at the start or end of a paragraph, which selects the voice of that paragraph.
 
-The two marks an author may put into a book: pauses, which rows of manifests have too
-(`text/pauses.py`), and voices. `{voice=clara}` at the beginning or the end of a paragraph gives
-that paragraph to another voice.
-
-The language of a book, as checkpoints name it.
-
-What Project Gutenberg puts around a book: a header, and a licence of 18,000 characters behind it.
-It is no part of the book, and not read. Source: the marks in its texts of 1994 to 2025; `pg-header`
-and `pg-footer` in its EPUBs.
+Project Gutenberg puts a header before a book and a licence of 18,000 characters after it. Both are
+left out. Source: the marks in its texts of 1994 to 2025; `pg-header` and `pg-footer` in its EPUBs.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -48,10 +42,10 @@ LONG_S = 3600.0  # of a chapter
 
 @dataclass(frozen=True)
 class Paragraph:
-    """What is read without a longer pause. `[pause 500ms]` may stand in its text; see `marks`."""
+    """A paragraph or a heading. Its text may contain pauses such as `[pause 500ms]`."""
 
     text: str  # one line, not empty
-    place: str  # where it stands in the source, as messages name it
+    place: str  # position in the source, for messages
     voice: str | None = None  # None: the run's
     is_heading: bool = False
     is_scene_end: bool = False  # a scene break follows
@@ -59,9 +53,9 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What becomes one audio file."""
+    """The text of one audio file."""
 
-    title: str  # names the file and the chapter mark; the heading to be read is a paragraph
+    title: str  # of the file and the chapter mark; the heading that is read is a paragraph
     paragraphs: tuple[Paragraph, ...]  # at least one
 
 
@@ -72,11 +66,11 @@ class Book:
     chapters: tuple[Chapter, ...]
     title: str | None = None
     author: str | None = None
-    language: str | None = None  # as the source gives it, such as en-GB
-    warnings: tuple[str, ...] = field(default=())  # what of the source is not read
+    language: str | None = None  # as in the source, such as en-GB
+    warnings: tuple[str, ...] = ()  # about parts of the source that are not read
 
     def without_markup(self) -> Book:
-        """The same without tags of style and emphasis in its texts, such as `_italics_`."""
+        """Return the book without tags of style and emphasis in its texts, such as `_italics_`."""
         chapters = (
             replace(
                 chapter,
@@ -91,24 +85,24 @@ class Book:
 
 
 def _stripped(text: str) -> str:
-    """In one line; a text of nothing but tags stays."""
+    """Return a text without tags, in one line; a text that consists of tags does not change."""
     return " ".join(strip_markup(text).split()) or text
 
 
 MAX_CHAPTERS = 9_999
 MAX_TITLE_CHARS = 200
-BREAK = "\1"  # where the author broke a line; in no XML, and refused in texts
+BREAK = "\1"  # a line break of the author; not possible in XML, and rejected in texts
 
 _SPACES = re.compile(r"\s+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# A line of signs between scenes: * * *, ***, ---, # # #, ~, and signs made for it.
+# A line between scenes: * * *, ***, ---, # # #, ~, and ornaments.
 _SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦❧☙]|(?:[⁂❦❧☙]\s*){1,9}")
 
 
-# Passed over at the ends of broken lines; marks of ours and of checkpoints, in [] and {}, are not.
+# Ignored at the ends of broken lines. Our marks and those of checkpoints, in [] and {}, are not.
 _CLOSING, _OPENING = "\"'”’»›)）」』》", "\"'“‘„«‹(（「『《¿¡"
-# Behind these no clause ends ("produced for / Standard Ebooks"); none is another language's word
-# that may end one, as "in" and "die" are.
+# A clause does not end after these words ("produced for / Standard Ebooks"). Words that can end a
+# clause in another language, such as "in" and "die", are not among them.
 _LEANING = re.compile(
     r"(?<!\w)(?:an|and|as|but|by|for|from|into|of|or|than|the|with|das|dem|der|des|eine|einer|für|im"
     r"|oder|und|von|vom|zum|zur|au|aux|avec|ce|chez|dans|de|du|et|la|le|les|ou|sur|un|une|con|del"
@@ -119,7 +113,7 @@ _KANA = re.compile("[\u3040-\u30ff]")
 
 
 class Text(NamedTuple):
-    """A paragraph as it stands in the source, in one line or more."""
+    """A paragraph of the source, in one line or more."""
 
     text: str
     place: str
@@ -138,30 +132,30 @@ class SceneBreak(NamedTuple):
 
 
 class TocEntry(NamedTuple):
-    """Where the table of contents has an entry; the chapter's heading is in the text."""
+    """An entry of the table of contents, at the place it points to, before the heading there."""
 
     title: str
     depth: int = 1  # of the entry, 1 is the top level
-    is_document: bool = False  # it points at a whole one, at no place inside of it
+    is_document: bool = False  # it points at a whole document
 
 
 Block = Text | Heading | SceneBreak | TocEntry
 
 
 def one_line(text: str) -> str:
-    """Text with every run of white space as one space, none at its ends, and nothing unseen."""
+    """Return a text in one line, without invisible characters and without spaces at its ends."""
     return _CONTROL.sub("", _SPACES.sub(" ", clean_unicode(text))).strip()
 
 
 def parted(text: str) -> Iterator[str]:
-    """The paragraphs of a text with broken lines, each without breaks."""
+    """Yield the paragraphs of a text with broken lines."""
     for has_text, lines in groupby(map(str.strip, text.split(BREAK)), key=bool):
         if has_text:
             yield _joined(list(lines))
 
 
 def joined(text: str) -> str:
-    """A text with broken lines as one paragraph without breaks."""
+    """Return a text with broken lines as one paragraph."""
     return _joined(list(filter(None, map(str.strip, text.split(BREAK)))))
 
 
@@ -171,8 +165,8 @@ def _joined(lines: list[str]) -> str:
 
 
 def _space_between(before: str, behind: str) -> str:
-    """What stands for a broken line's end: a clause's pause, unless there is a sign already, the
-    next line begins small, or the last word leans on it.
+    """Return the text that replaces a line break: a comma and a space, or a space if there is a
+    punctuation mark, or the clause continues in the next line.
     """
     last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
     is_open = last and first and unicodedata.category(last)[0] in "LMN"
@@ -185,7 +179,7 @@ def _space_between(before: str, behind: str) -> str:
     return "، " if "\u0600" <= last <= "\u06ff" else ", "
 
 
-RAISED, LOWERED, LEVEL = "\3", "\4", "\5"  # around raised and lowered text, until it is settled
+RAISED, LOWERED, LEVEL = "\3", "\4", "\5"  # around superscripts and subscripts, see `settle_raised`
 _UP = str.maketrans("0123456789+-\u2212=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")
 _DOWN = str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
 _FRACTION = re.compile(
@@ -196,15 +190,16 @@ _SHIFTED = re.compile(
 )
 _NOTE_NUMBER = re.compile(r"[\[(]?\*?\d{1,4}[\])]?|[*†‡§¶]{1,4}")
 _POWER = re.compile(r"[+\u2212-]?(?:\d{1,4}|n)")
-_BASE = re.compile(r"\d{1,3}|\d+\.\d+|[^\W\d_]{1,3}|\)")  # 10, cm, x; else the number is a note's
+# 10, cm, x; after other text a raised number belongs to a note.
+_BASE = re.compile(r"\d{1,3}|\d+\.\d+|[^\W\d_]{1,3}|\)")
 
 
 def settle_raised(text: str) -> tuple[str, int]:
-    """Return a text whose raised and lowered parts are signs that say so, and how many numbers of
-    notes were left out: raised behind a long word, a year or the end of a sentence.
+    """Return a text with Unicode's superscripts and subscripts, and the number of note marks that
+    were left out: superscripts after a long word, a year or the end of a sentence.
 
     Args:
-        text: with `RAISED` or `LOWERED` in front of each such part, and `LEVEL` behind it.
+        text: with `RAISED` or `LOWERED` before each such part, and `LEVEL` after it.
     """
     if RAISED not in text and LOWERED not in text:
         return text, 0
@@ -228,27 +223,18 @@ def settle_raised(text: str) -> tuple[str, int]:
 
 
 def is_scene_break(text: str) -> bool:
-    """Whether a paragraph is nothing but signs that part scenes."""
+    """Return whether a paragraph only consists of signs that separate scenes."""
     return _SCENE_BREAK.fullmatch(clean_unicode(text).strip()) is not None
 
 
-@dataclass(frozen=True)
-class Assembled:
-    """Chapters made of blocks."""
-
-    chapters: tuple[Chapter, ...]
-    title: str | None  # a single heading above all chapters
-    warnings: tuple[str, ...]
-
-
-def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Assembled:
-    """Chapters of a whole source.
+def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Book:
+    """Return a book without author and language. Its title is a single heading above all chapters.
 
     Args:
         name: the title of a chapter that has none.
-        is_chapter: all is one chapter, by the name of its first heading; it may be empty.
+        is_chapter: everything is one chapter, titled by its first heading; it may be empty.
     Raises:
-        ManifestError: there is nothing to read, or too many chapters.
+        ManifestError: the source has no text or too many chapters.
     """
     found = list(blocks)
     if is_chapter:
@@ -265,11 +251,12 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
         raise ManifestError(f"{name}: has {len(chapters)} chapters; the maximum is {MAX_CHAPTERS}")
     if not chapters and not is_chapter:
         raise ManifestError(f"{name}: contains no text", remedy="check that this is the right file")
-    return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
+    title = None if is_marked else _book_title(found, level)
+    return Book(chapters, title, warnings=tuple(builder.warnings))
 
 
 def _chapter_level(levels: Counter[int]) -> int:
-    """The level that begins chapters; 0 without headings."""
+    """Return the level of headings that begin chapters; 0 without headings."""
     repeated = [level for level, times in levels.items() if times > 1]
     return min(repeated or levels, default=0)
 
@@ -282,18 +269,14 @@ def _book_title(blocks: list[Block], level: int) -> str | None:
 
 
 class _Builder:
-    """Chapters while their blocks come in."""
+    """Collects blocks into chapters."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._title: str | None = None
         self._paragraphs: list[Paragraph] = []
         self._chapters: list[Chapter] = []
-        self._warnings: list[str] = []
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(self._warnings)
+        self.warnings: list[str] = []
 
     def take(self, block: Block, level: int) -> None:
         """Add a block; headings down to `level` begin chapters."""
@@ -313,7 +296,7 @@ class _Builder:
             self._add(one_line(block.text), block.place)
 
     def finish(self) -> tuple[Chapter, ...]:
-        """All chapters. Headings with nothing behind them end the last one."""
+        """Return all chapters. Headings without text after them go to the last one."""
         if self._paragraphs and not self._has_text() and self._chapters:
             last = self._chapters.pop()
             self._paragraphs = [*last.paragraphs, *self._paragraphs]
@@ -338,7 +321,7 @@ class _Builder:
     def _add(self, text: str, place: str, is_heading: bool = False) -> None:
         text, voice = take_voice(text)
         if mark := misspelt(text):
-            self._warnings.append(
+            self.warnings.append(
                 f"{place}: {mark!r} will be read aloud: put {{voice=NAME}} at the start or "
                 "end of a paragraph"
             )
@@ -347,7 +330,7 @@ class _Builder:
 
 
 def _without_marks(text: str, place: str) -> str:
-    """A heading's text as a title."""
+    """Return the text of a heading as a title."""
     text, _ = take_voice(text)
     require_pauses(text, place)
     return one_line(without_pauses(text))
@@ -364,7 +347,7 @@ def require_pauses(text: str, place: str) -> None:
 
 
 def take_voice(text: str) -> tuple[str, str | None]:
-    """A paragraph's text without the mark of its voice, and that voice."""
+    """Return the text of a paragraph without the mark of its voice, and that voice."""
     found = _VOICE.match(text) or _VOICE.search(text, max(0, len(text) - 210))
     if found is None or (found.start() and found.end() < len(text)):
         return text, None
@@ -372,18 +355,18 @@ def take_voice(text: str) -> tuple[str, str | None]:
 
 
 def misspelt(text: str) -> str | None:
-    """What looks like the mark of a voice in a text that `take_voice` left, or None."""
+    """Return the first piece of a text that looks like the mark of a voice; None: there is none."""
     found = _ALMOST_VOICE.search(text)
     return None if found is None else found.group()
 
 
-# Cantonese (yue, zh-yue) and other Chinese languages are none that checkpoints mean by the name.
+# Checkpoints that support Chinese do not support Cantonese (yue, zh-yue) and the others.
 _OTHER_CHINESE = {"yue", "nan", "wuu", "hak", "gan", "hsn"}
 _NO_LANGUAGE = {"und", "mul", "mis", "zxx", "art"}  # of ISO 639-2: unknown, several, none
 
 
 def known_language(tag: str | None, known: Collection[str]) -> str | None:
-    """The name of a language tag such as `en-GB`, if it is one of a checkpoint's names."""
+    """Return the name that a checkpoint has for a language such as `en-GB`; None: it has none."""
     parts = _parts(tag)
     if not _OTHER_CHINESE.isdisjoint(parts[1:]):
         return None
@@ -392,7 +375,7 @@ def known_language(tag: str | None, known: Collection[str]) -> str | None:
 
 
 def is_language(tag: str) -> bool:
-    """Whether a tag says which language a book is in."""
+    """Return whether a tag is a single, known language."""
     code = code_of(_parts(tag)[0])
     return code is not None and code not in _NO_LANGUAGE
 
@@ -402,7 +385,7 @@ def _parts(tag: str | None) -> list[str]:
 
 
 def chapters_of(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks, with the marks of those entries alone that begin chapters."""
+    """Return blocks without the entries of the contents that do not begin chapters."""
     entries = [one for one in blocks if isinstance(one, TocEntry)]
     depths = [one.depth for one in entries]
     seconds = _seconds(blocks)
@@ -422,7 +405,7 @@ def chapters_of(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _seconds(blocks: Sequence[Block]) -> list[float]:
-    """What the text behind each mark takes, up to the next of any depth."""
+    """Return the estimated duration of the text after each entry, up to the next one."""
     seconds: list[float] = []
     for one in blocks:
         if isinstance(one, TocEntry):
@@ -433,7 +416,7 @@ def _seconds(blocks: Sequence[Block]) -> list[float]:
 
 
 def _base_depth(depths: Sequence[int], seconds: Sequence[float]) -> int:
-    """The highest level with two entries that have text, or entries below them."""
+    """Return the highest level with two entries that have text, or entries below them."""
     counts: Counter[int] = Counter()
     for depth, text_s, behind in zip(depths, seconds, [*depths, 0][1:], strict=True):
         counts[depth] += text_s > 0 or behind > depth
@@ -455,15 +438,11 @@ _FRAME_END = re.compile(
 )
 
 
-class Unframed(NamedTuple):
-    """A text without its frame."""
+def strip_gutenberg(text: str) -> tuple[str, int]:
+    """Return the book between the marks of the frame, and the number of characters left out.
 
-    text: str  # what is left out is empty lines, so that others keep their number
-    num_left_out: int  # characters
-
-
-def strip_gutenberg(text: str) -> Unframed:
-    """The book between the two marks; one mark alone cuts its side only."""
+    One of the marks may be missing. Empty lines replace the frame, to preserve line numbers.
+    """
     start = 0
     for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):
         start = found.end()  # an old text has two of them
@@ -471,7 +450,7 @@ def strip_gutenberg(text: str) -> Unframed:
     stop = end.start() if end else len(text)
     before, book, behind = text[:start], text[start:stop], text[stop:]
     num_left_out = len(before.strip()) + len(behind.strip())
-    return Unframed("\n" * before.count("\n") + book, num_left_out)
+    return "\n" * before.count("\n") + book, num_left_out
 
 
 def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
@@ -492,6 +471,6 @@ def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
 
 
 def frame_warning(name: str, num_left_out: int) -> str:
-    """What is said of it."""
+    """Return the warning about a frame that was left out."""
     what = "the frame of Project Gutenberg around the book"
     return f"{name}: {what} is left out, {num_left_out:,} characters"

@@ -1,8 +1,8 @@
 """Detect the encoding of a manifest: UTF-8, UTF-16 as Excel writes it, or an older one.
 
-A mark at the start says it, and so does a text that is UTF-8 from end to end, which no other is by
-chance. The rest is judged by charset-normalizer, and told with words of the file, for it is a
-guess: Windows' western code page has it where nothing else fits better.
+A byte order mark decides, and so does a text that is valid UTF-8 from start to end. Otherwise
+charset-normalizer guesses, and some words of the file are logged so that the user can check the
+guess. Windows' western code page is preferred if no other fits better.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OLD = (
     *(_WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "cp1257"),
     *("cp932", "gb18030", "big5", "cp949", "euc_jp", "koi8_r", "mac_roman", "cp850"),
 )
-_SLACK = 0.03  # of coherence, by which the western one may lie behind
+_SLACK = 0.03  # by which the coherence of the western one may be lower
 _NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _NO_WORD = re.compile(r"[^\W\d_][¹³¿][^\W\d_]")  # Polish, read as another language
 _MAX_WORDS = 3
-# Of cp1252 what English texts have: after an ASCII letter, digit or mark or before one, a dash, an
+# Signs of English texts in cp1252: after an ASCII letter, digit or mark or before one, a dash, an
 # ellipsis, quotation marks, signs of money and trade, a bullet; a single sign between two letters
 # can be an apostrophe alone.
 _WESTERN_SIGNS = re.compile(
@@ -57,12 +57,12 @@ class Encoding:
     """How a manifest's bytes become text."""
 
     name: str = UTF_8  # as Python calls it
-    reason: str = ""  # why; empty where there is nothing to tell
-    words: str = ""  # some that show whether it is right; empty where it is certain
+    reason: str = ""  # for the log; empty: nothing to log
+    words: str = ""  # examples that show whether a guess is right; empty: it is certain
 
 
 def known_encoding(name: str) -> str:
-    """Python's name of an encoding of text. Raises UsageError."""
+    """Return Python's name of a text encoding. Raises UsageError."""
     try:
         found = codecs.lookup(name)
         "".encode(name)  # not one that turns bytes into bytes
@@ -75,7 +75,7 @@ def known_encoding(name: str) -> str:
 
 
 def marked_encoding(start: bytes) -> Encoding | None:
-    """What the first bytes of a file say, by a mark or by NULs between letters."""
+    """Return the encoding that a mark or NULs between letters show in the first bytes of a file."""
     for mark, name in _MARKS:
         if start.startswith(mark):
             reason = "" if name == UTF_8 else "by its byte order mark"
@@ -88,7 +88,11 @@ def marked_encoding(start: bytes) -> Encoding | None:
 
 
 def find_encoding(blocks: Iterable[bytes]) -> Encoding:
-    """The encoding of a text, given whole, in blocks."""
+    """Return the encoding of a text.
+
+    Args:
+        blocks: the whole text.
+    """
     decode = codecs.getincrementaldecoder(UTF_8)("replace").decode
     sample = bytearray()
     is_utf8, num_bad, num_good = True, 0, 0
@@ -96,10 +100,10 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
     is_first = True
     for block in blocks:
         if is_first and (marked := marked_encoding(block)):
-            return marked  # by UTF-8's mark too: then bytes that are not are mistakes
+            return marked  # with a mark of UTF-8, invalid bytes are errors
         is_first = False
         if block.isascii() and not rest and is_utf8:
-            decode(block)  # ends what a block before may have left
+            decode(block)  # completes a character of the block before
             continue
         text = decode(block)
         bad = text.count("\ufffd")
@@ -113,7 +117,7 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
             sample += b"\n".join(line for line in lines if not line.isascii()) + b"\n"
     num_bad += decode(b"", final=True).count("\ufffd")
     if not num_bad or num_good > num_bad:
-        return Encoding()  # lines with bytes that are not are told one by one
+        return Encoding()  # lines with invalid bytes are reported one by one
     if not rest.isascii():
         sample += rest
     if len(sample) > MAX_SAMPLE_BYTES:  # cut where a line ends, not inside of a character
@@ -123,7 +127,7 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
 
 
 def _old_encoding(sample: bytes) -> Encoding:
-    if _NO_TEXT.search(sample):  # then its lines are told one by one
+    if _NO_TEXT.search(sample):  # then its lines are reported one by one
         return Encoding()
     if _is_western(sample):
         return Encoding(_WESTERN, "detected from its letters", _telling_words(sample, _WESTERN))
@@ -138,13 +142,13 @@ def _old_encoding(sample: bytes) -> Encoding:
             name = _WESTERN
             break
     words = _telling_words(sample, name)
-    # of none that is known: its lines are told one by one
+    # Without words, no known encoding fits, and lines are reported one by one.
     return Encoding(name, "detected from its letters", words) if words else Encoding()
 
 
 def _is_western(sample: bytes) -> bool:
-    """Whether a text is English but for a few signs of Windows: all its other bytes are marks and
-    quotes that English has, none between two letters but an apostrophe, and no letters.
+    """Return whether all bytes that are not ASCII are punctuation of English texts in cp1252: no
+    letters, and between two letters only an apostrophe.
     """
     rest = _WESTERN_SIGNS.sub(b"", sample)
     return rest.isascii() and len(rest) < len(sample)
@@ -164,7 +168,7 @@ def _telling_words(sample: bytes, name: str) -> str:
 
 
 def tell_encoding(found: Encoding, name: str) -> Encoding:
-    """Log how a file is read, where there is anything to tell; the same again."""
+    """Log how a file is read, unless it is plain UTF-8, and return the encoding."""
     if found.words:
         log.warning(
             "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding",
@@ -202,7 +206,7 @@ def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    """A file's bytes to its end."""
+    """Yield the bytes of a file in blocks."""
     while block := file.read(BLOCK_BYTES):
         yield block
 
@@ -227,7 +231,7 @@ def garbled(text: str) -> str:
 
 
 def _byte_of(char: str) -> bytes:
-    """The byte that Windows shows as a character; five have none, and are control characters."""
+    """Return the byte of a character in cp1252, or in latin-1 for the five it does not have."""
     try:
         return char.encode(_WESTERN)
     except UnicodeEncodeError:

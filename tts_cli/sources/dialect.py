@@ -1,9 +1,9 @@
-"""Find out how a table is written, before its rows are read: its separator, whether quotation marks
-are CSV's, and what its columns are where no header names them.
+"""Detect the dialect of a table before its rows are read: its separator, whether quotation marks
+enclose cells, and its columns if it has no header.
 
-Lists of trainings have no header; they are known by their form. Sources of the forms: LJSpeech 1.1,
-VITS, Bert-VITS2 and GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name, what a
-recording says, recording, text).
+Lists for training have no header, and are recognized by their form. Sources of the forms: LJSpeech
+1.1, VITS, Bert-VITS2 and GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name,
+transcript of the recording, recording, text).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import shown
-from tts_cli.sources.ids import IdTable, as_id, fold_id, id_problem
+from tts_cli.sources.ids import as_id, fold_id, id_problem
 from tts_cli.sources.item import Dialect, ManifestFile
 from tts_cli.sources.jsonl import Lines
 from tts_cli.sources.mapping import ColumnMapping, RowProblem, as_flag, guess_mapping
@@ -29,8 +29,8 @@ from tts_cli.text.languages import is_code
 log = logging.getLogger(__name__)
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "|"}
-PATH = "path"  # a column of paths, of which ids are made
-_SEPARATORS_OF = {"tsv": "\t", "txt": "|\t"}  # of a .csv all
+PATH = "path"  # a column of paths, which become ids
+_SEPARATORS_OF = {"tsv": "\t", "txt": "|\t"}  # a .csv may have any
 _EXCEL_SEPARATOR = re.compile(r"sep=(.)[\r\n]*")
 _ANKI_DIRECTIVE = re.compile(
     r"#(separator|html|columns|notetype|deck|tags|(?:guid|tags|notetype|deck) column):(.*)",
@@ -46,26 +46,25 @@ _ANKI_SEPARATORS = {
 }
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
-_LEAST_LINES = 3  # that show a form; of paths to audio one does
+_LEAST_LINES = 3  # that show a form; one path to audio is enough
 _MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
-_MOST = (1 << 64) - 1  # of a key
 _MAX_LABEL_CHARS = 64
-_READINGS = ("phones", "tones", "word2ph")  # what Bert-VITS2 writes behind a text
-_LEAST_LIKENESS = 0.5  # of a text and the same in words
+_READINGS = ("phones", "tones", "word2ph")  # columns after the text in lists of Bert-VITS2
+_LEAST_LIKENESS = 0.5  # of a text and the same text in words
 
 OpenLines = Callable[[], AbstractContextManager[Lines]]
 
 
 def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
-    """The form of a table, or of a text that is one; None: it has a text a line.
+    """Return the dialect of a table, or of a plain text that is a table; None: one text per line.
 
     Args:
-        open_lines: opens the manifest anew.
+        open_lines: opens the manifest from its start.
     Raises:
-        ManifestError: its columns are named by `--columns`, and by its header too.
+        ManifestError: both `--columns` and the header name the columns, or the text is not found.
     """
     with open_lines() as lines:
         filled = (line for line in lines.each() if line.strip(" ,;|\t\r\n"))
@@ -94,21 +93,19 @@ def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
 
 
 def skip_directives(lines: Lines, form: Dialect) -> None:
-    """Pass over the lines before the table."""
+    """Skip the lines before the table."""
     for _ in range(form.num_directives):
         next(lines, None)
         lines.start_row()
 
 
 def path_id(path: str, parts: int) -> str:
-    """The id that a path becomes: its last parts, without what leads out of a folder and without
-    the suffix of audio.
-    """
+    """Return the id for a path: its last parts, without `..` and without the suffix of audio."""
     return "/".join(as_id(_AUDIO.sub("", path.strip())).split("/")[-parts:])
 
 
 def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
-    """What the first lines show, but for the use of quotation marks."""
+    """Return the dialect of the first lines; the use of quotation marks is not known yet."""
     is_text, columns, given = source.format == "txt", source.columns, source.rules.columns
     separators = _SEPARATORS_OF.get(source.format, "".join(SEPARATORS))
     match = _EXCEL_SEPARATOR.fullmatch(sample[0]) if source.format == "csv" else None
@@ -161,7 +158,7 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
 
 
 def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
-    """A text export of Anki: directives, then notes."""
+    """Return the dialect of a text export of Anki: directives, then notes."""
     found = [match for line in sample if (match := _ANKI_DIRECTIVE.fullmatch(line))]
     values = {match[1]: match[2].strip() for match in found}
     separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
@@ -215,7 +212,7 @@ def _require_no_header(first: list[str], given: Sequence[str], source: ManifestF
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    """The cells of one line, quotes taken off where they can be."""
+    """Split one line into cells, without their quotation marks if these are valid."""
     try:
         cells = next(csv.reader([line], delimiter=separator, strict=True), [])
     except csv.Error:
@@ -224,13 +221,13 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _fit(line: str, separator: str, columns: ColumnMapping) -> tuple[int, int]:
-    """How well a header's line can be taken apart so: names that are known, then names at all."""
+    """Rate a separator of a header by the number of known names, then of all names."""
     names = _cells(line, separator)
     return (sum(columns.field_of(name) is not None for name in names), len(names))
 
 
 def _names_text(names: list[str], columns: ColumnMapping) -> bool:
-    """Whether these are names, and one is the text or may stand for it."""
+    """Return whether one of these column names is, or may mean, the text."""
     fields = [columns.field_of(name) for name in names]
     if {"text", "input"} & set(fields) or "text" in guess_mapping(names).values():
         return True
@@ -238,12 +235,12 @@ def _names_text(names: list[str], columns: ColumnMapping) -> bool:
 
 
 def _is_even(sample: list[str], separator: str) -> bool:
-    """Whether every line has as many of them, and has some."""
+    """Return whether all lines have the same number of separators, and at least one."""
     return len({line.count(separator) for line in sample}) == 1 and separator in sample[0]
 
 
 def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
-    """What the columns of a list are; none: it has no form that is known."""
+    """Return the columns of a list without a header; (): its form is not known."""
     columns = [list(cells) for cells in zip(*rows, strict=False)]
     if len(columns) > 2 and not any(columns[-1]):  # each line ends with a separator
         names = _names_of([row[:-1] for row in rows])
@@ -271,9 +268,7 @@ def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
 
 
 def _is_key(columns: list[list[str]]) -> bool:
-    """Whether the first column names rows, and is not said: a word and its translation have a bar
-    between them too.
-    """
+    """Return whether the first column has ids. In lists of words and translations it does not."""
     keys = columns[0]
     if len(set(keys)) < len(keys) or not all(map(_NO_SPACE.fullmatch, keys)):
         return False
@@ -291,7 +286,7 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_label(cells: list[str]) -> bool:
-    """Whether cells name somebody: short, and the same again and again or one word."""
+    """Return whether cells may be names of speakers: short, and either repeated or single words."""
     if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
         return False
     return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
@@ -304,7 +299,7 @@ def _is_alike(texts: list[str], others: list[str]) -> bool:
 
 
 def _path_column(sample: list[str], separator: str, columns: ColumnMapping) -> int | None:
-    """Which column of a table is its id by `--map`, and has paths that can be none as they are."""
+    """Return the column that `--map` maps to the id if its paths are not valid ids."""
     header, *rows = [_cells(line, separator) for line in sample]
     fields = [columns.field_of(name) for name in header]
     place = fields.index("id") if "id" in fields else len(header)
@@ -313,7 +308,7 @@ def _path_column(sample: list[str], separator: str, columns: ColumnMapping) -> i
 
 
 def _advice(rows: list[list[str]]) -> str:
-    """The flags that name the columns of such rows, as far as they show what they are."""
+    """Return flags that name the columns of these rows, as far as their cells show it."""
     width = max(map(len, rows))
     columns = [[row[place] for row in rows if place < len(row)] for place in range(width)]
     names = [""] * width
@@ -328,9 +323,9 @@ def _advice(rows: list[list[str]]) -> str:
 
 
 def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> Dialect:
-    """Whether quotation marks are CSV's: the whole file can be read so, every row has as many cells
-    as the first, and no cell holds both a separator and a line's end, which a mark that is never
-    closed makes. A name in a header stands in no others.
+    """Set whether quotation marks enclose cells. They do if the whole file can be read that way,
+    every row has as many cells as the first, and no cell contains both a separator and a line end,
+    as after a mark without a partner.
     """
     with open_lines() as lines:
         first = next((line for line in lines.each() if line.strip()), "")
@@ -358,20 +353,15 @@ def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> 
 
 
 def _count_parts(form: Dialect, column: int, open_lines: OpenLines) -> int:
-    """How many of a path's last parts tell the files of a list apart as well as all of them do."""
+    """Return how many of the last parts of paths are needed to distinguish them."""
 
     def num_ids(parts: int) -> int:
-        seen = IdTable()
-        with open_lines() as lines:
-            try:
-                for cells in form.reader(lines):
-                    lines.start_row()
-                    if column < len(cells):
-                        seen.setdefault(
-                            hash(fold_id(path_id(cells[column], parts))) % _MOST or 1, 1
-                        )
-            except (csv.Error, RowProblem):
-                pass  # told with its row
+        seen: set[int] = set()
+        with open_lines() as lines, suppress(csv.Error, RowProblem):  # reported with its row
+            for cells in form.reader(lines):
+                lines.start_row()
+                if column < len(cells):
+                    seen.add(hash(fold_id(path_id(cells[column], parts))))
         return len(seen)
 
     count = num_ids(_MAX_PARTS)

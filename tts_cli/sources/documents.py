@@ -1,12 +1,12 @@
 """Read books from documents: HTML, .docx of Word, and the text of PDF.
 
-A .docx becomes XHTML, so that the same is read and left out as of an EPUB: headings by their
-styles, numbers of lists, tables row by row; not text that was deleted or hidden, notes, pictures,
-and the printed table of contents.
+A .docx is converted to XHTML, and then read like an EPUB: headings by their styles, numbers of
+lists, tables row by row. Deleted and hidden text, notes, pictures and the printed table of contents
+are left out.
 
-A PDF has lines and no paragraphs. Where they end is guessed: at a line that is shorter than the
-others and ends as a sentence does, or is much shorter. Chapters are the bookmarks, if it has some;
-else lines that are titles, as in plain text.
+A PDF has lines, but no paragraphs. The end of a paragraph is guessed: a line that is shorter than
+the others and ends like a sentence, or is much shorter. Bookmarks begin chapters. Without
+bookmarks, lines that look like titles do, as in plain text.
 
 Source: ECMA-376, part 1, section 17 (WordprocessingML).
 """
@@ -47,12 +47,12 @@ _MAX_OUTLINE = 5_000
 _MIN_PAGES = 3
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?…:。！？][\"'”’»」』)\]]*$")
-_SHORT = 0.5  # of it; an even shorter one ends, unless the next begins small
+_SHORT = 0.5  # of it; a shorter line ends one, unless the next line starts in lower case
 _FULL = 0.85  # of the widest lines of a page; a shorter one may end a paragraph
 _PASSED = ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag", "hyperlink", "fldSimple")
 _PICTURES = ("drawing", "pict", "object", "AlternateContent")
 _NOTES = ("footnoteReference", "endnoteReference")
-_Read = tuple[list[Block], Book]  # and what else is known, without chapters
+_Read = tuple[list[Block], Book]  # blocks, and a book without chapters
 _TOC = re.compile(r"toc \d|toc heading|contents heading|table of figures")
 
 
@@ -126,7 +126,7 @@ def _read_docx(data: bytes, name: str) -> _Read:
 
 
 def _value(element: Any, path: str) -> str | None:
-    """Return the value of an element below another one, "" without one; None: it is not there."""
+    """Return the value of an element below another one, "" without a value; None: no element."""
     found = None if element is None else element.find(path)
     if found is None:
         return None

@@ -1,13 +1,14 @@
 """Read EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
 
-`META-INF/container.xml` names the package document, whose spine gives the order of the documents;
-those marked as not linear, such as notes, are left out, and so are a table of contents that stands
-in the spine, and the title page. That is what the guide (EPUB 2), the landmarks (EPUB 3) or its own
-`epub:type` call so, unless a whole document is too long for one, and what says title and author
-alone before all that the table of contents names. Chapters begin where the table of contents (EPUB
-3: the navigation document, EPUB 2: the NCX) points, see `contents`. A book without one has its
-headings. A document that is in a format of another kind is replaced by its fallback, if that can be
-read.
+`META-INF/container.xml` names the package document, and its spine lists the documents in order.
+Documents that are not linear, such as notes, are left out, and so are a table of contents in the
+spine and the title page. A title page is a short document that the guide (EPUB 2), the landmarks
+(EPUB 3) or its own `epub:type` calls so, or a document before the first entry of the table of
+contents that only has title and author.
+
+Chapters begin at the entries of the table of contents (EPUB 3: the navigation document, EPUB 2: the
+NCX), see `chapters_of`. Without one, headings begin chapters. A document in another format is
+replaced by its fallback if that can be read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
 """
@@ -18,6 +19,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -49,7 +51,7 @@ from tts_cli.sources.html import (
 )
 
 CONTAINER = "META-INF/container.xml"
-MAX_TITLE_PAGE_CHARS = 2_000  # more is not of a title page alone, whatever somebody calls it
+MAX_TITLE_PAGE_CHARS = 2_000  # a longer document is not only a title page
 ENCRYPTION = "META-INF/encryption.xml"
 MAX_SPINE = 5_000
 _MIN_LINKS = 3  # of a printed table of contents
@@ -65,7 +67,7 @@ _DOCUMENTS = (
 )
 _NCX = "application/x-dtbncx+xml"
 _WORD = re.compile(r"\w+")
-# Fonts are scrambled with these, which is no protection of the text.
+# Algorithms that only scramble fonts; the text is not protected.
 _FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
 
@@ -92,7 +94,7 @@ class _Entry(NamedTuple):
 
 
 def _is_contents(root: Any, texts: list[str]) -> bool:
-    """Whether a document is a list of links to others."""
+    """Return whether a document is a list of links to others."""
     links = [one for one in root.iter("{*}a") if _leads_away(one.get("href") or "")]
     chars = sum(len(one_line("".join(one.itertext()))) for one in links)
     return len(links) >= _MIN_LINKS and chars > _LINK_SHARE * sum(map(len, texts))
@@ -106,10 +108,10 @@ _Marks = dict[str, dict[str, list[TocEntry]]]  # document -> element id -> entri
 
 
 def read_epub(path: Path) -> Book:
-    """The book in an EPUB file.
+    """Return the book in an EPUB file.
 
     Raises:
-        ManifestError: it is no EPUB, is damaged or protected, or holds what no book does.
+        ManifestError: the file is not a valid EPUB, is protected, or exceeds a limit.
         SetupError: lxml is missing.
     """
     try:
@@ -155,8 +157,8 @@ class _Reader:
             links = first_few([repr(link[:100]) for link in self._bad_links])
             name = self._archive.name
             warnings.append(f"{name}: its contents lead out of the book, ignored: {links}")
-        return Book(
-            made.chapters,
+        return replace(
+            made,
             title=self._metadata(package, "title") or made.title,
             author=self._metadata(package, "creator"),
             language=self._metadata(package, "language"),
@@ -172,7 +174,7 @@ class _Reader:
     def _blocks(
         self, spine: list[_Item], marks: _Marks, title_pages: set[str], title_words: set[str]
     ) -> Iterator[Block]:
-        is_front = bool(marks)  # before all that the contents name
+        is_front = bool(marks)  # before the first entry of the contents
         for item in spine:
             root = self._parse(item.path, is_html=True)
             entries = marks.get(item.path, {})
@@ -200,7 +202,7 @@ class _Reader:
         raise ManifestError(f"{self._archive.name}: {CONTAINER} names no package document")
 
     def _items(self, package: Any, base: str) -> dict[str, _Item]:
-        """Manifest entries by id; those outside of the file are no text."""
+        """Return manifest entries by id, without media outside of the file."""
         items: dict[str, _Item] = {}
         for element in package.iterfind("{*}manifest/{*}item"):
             href = element.get("href") or ""
@@ -219,7 +221,7 @@ class _Reader:
         return items
 
     def _spine(self, package: Any, items: dict[str, _Item]) -> list[_Item]:
-        """The documents to read, in order."""
+        """Return the documents to read, in order."""
         spine: list[_Item] = []
         has_pictures = False
         for element in package.iterfind("{*}spine/{*}itemref"):
@@ -245,7 +247,7 @@ class _Reader:
         return spine
 
     def _readable(self, item: _Item, items: dict[str, _Item]) -> _Item:
-        """The first of an item and its fallbacks that is a document; else the last of them."""
+        """Return the first document among an item and its fallbacks, or the last fallback."""
         chain = {item}
         while item.type not in _DOCUMENTS:
             behind = items.get(item.fallback)
@@ -270,7 +272,7 @@ class _Reader:
                 )
 
     def _marks(self, package: Any, items: dict[str, _Item], paths: set[str]) -> _Marks:
-        """The entries of the contents, of each depth the first for a place."""
+        """Return the entries of the contents by place, the first of each depth."""
         marks: _Marks = {}
         for number, entry in enumerate(self._contents(package, items)):
             if number >= MAX_TOC:
@@ -282,7 +284,7 @@ class _Reader:
         return marks
 
     def _contents(self, package: Any, items: dict[str, _Item]) -> Iterator[_Entry]:
-        """The table of contents, of EPUB 3 if there is one."""
+        """Yield the table of contents, that of EPUB 3 if possible."""
         if (nav := self._nav(items)) is not None:
             yield from self._navigation(nav.path)
             return
@@ -293,12 +295,12 @@ class _Reader:
             yield from self._ncx(ncx.path)
 
     def _nav(self, items: dict[str, _Item]) -> _Item | None:
-        """The navigation document of EPUB 3."""
+        """Return the navigation document of EPUB 3."""
         navs = (item for item in items.values() if "nav" in item.properties)
         return next((item for item in navs if item.path in self._archive.names), None)
 
     def _title_pages(self, opf: str, package: Any, items: dict[str, _Item]) -> set[str]:
-        """Documents that the guide or the landmarks call a title page."""
+        """Return the documents that the guide or the landmarks call a title page."""
         references = package.iterfind("{*}guide/{*}reference")
         places = [(opf, one) for one in references if one.get("type") in TITLE_PAGES]
         if (nav := self._nav(items)) is not None:
@@ -310,7 +312,7 @@ class _Reader:
         return {entry.path for entry in entries if not entry.fragment}
 
     def _navigation(self, path: str) -> Iterator[_Entry]:
-        """Links of the list that is the table of contents; lists inside of it lie deeper."""
+        """Yield the links of the table of contents; the level of a nested list is its depth."""
         root = self._parse(path, is_html=True)
         tables = [one for one in root.iter() if tag_of(one) == "nav"]
         named = [one for one in tables if "toc" in kinds_of(one)]
@@ -341,7 +343,7 @@ class _Reader:
             yield _Entry(target, fragment, title, depth)
 
     def _resolve(self, base: str, href: str) -> tuple[str, str]:
-        """A link's path in the archive, and its fragment.
+        """Return the path of a link in the archive, and its fragment.
 
         Raises:
             ManifestError: it leads out of the file.
@@ -357,7 +359,7 @@ class _Reader:
         return path, unquote(fragment)
 
     def _title_words(self, package: Any) -> set[str]:
-        """The words of title and authors."""
+        """Return the words of title and authors."""
         named = [one for name in ("title", "creator") for one in package.iter(f"{{*}}{name}")]
         return {"by", *_words(*map(text_of, named))}
 

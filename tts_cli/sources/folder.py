@@ -1,11 +1,9 @@
 """Read a book from a file, or from a folder with one or more files per chapter.
 
-The texts of a folder are found in their order.
-
-A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, names the files by its links, also
-those in subfolders, and is not read itself. So do `nav` of a `mkdocs.yml`, and the `Book.txt` of
-Leanpub and Softcover. Without such a file the texts at the top are the book, by their names,
-numbers in them by value; what else looks like a text is reported.
+The links in a `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, name the files of the
+book in order, also those in subfolders. So does the `nav` of a `mkdocs.yml`, or the `Book.txt` of
+Leanpub and Softcover. Without such a file, the texts at the top of the folder are the book, sorted
+by name, with numbers in names by value. Other files that look like texts are reported.
 
 Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
@@ -27,6 +25,7 @@ from markdown_it import MarkdownIt
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, first_few
 from tts_cli.plain import open_given, open_plain
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
 from tts_cli.sources.epub import read_epub
@@ -36,13 +35,13 @@ from tts_cli.sources.plain import blocks, without_print
 from tts_cli.text.unicode import clean_unicode
 
 MAX_FILES = 2_000
-MAX_SEEN = 50_000  # files of subfolders that are looked at by name
+MAX_SEEN = 50_000  # names of files in subfolders
 MAX_SUMMARY_BYTES = 1 << 20
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text")
 DOCUMENTS = (".docx", ".html", ".htm", ".xhtml", ".pdf")
 SUMMARY = "SUMMARY.md"
-# Of texts that are not read, or not from a folder.
+# Suffixes of texts that cannot be read, or not from a folder.
 _OTHER = re.compile(
     r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mdx|mobi|odt|org|pdf|qmd|rmd|rst|rtf"
     r"|tex|textile|typ)",
@@ -56,15 +55,15 @@ class Texts(NamedTuple):
     """Files to read, in order."""
 
     files: tuple[Path, ...]
-    is_summary: bool  # a file names them, each is a chapter
+    is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
 
 
 def texts_of(folder: Path) -> Texts:
-    """The texts of a folder.
+    """Return the texts of a folder.
 
     Raises:
-        ManifestError: there are none, too many, or a link of its SUMMARY.md leads out of it.
+        ManifestError: there are none or too many, or a link leads out of the folder.
     """
     for name, read_links, bases in _ORDERS:
         order = folder / name
@@ -121,7 +120,7 @@ def _summary_links(text: str) -> _Links:
 
 
 def _mkdocs_links(text: str) -> _Links:
-    """Return the paths of `nav`, of which each is the end of a line."""
+    """Return the paths of `nav`; each is at the end of a line."""
     found, is_nav, base = [], False, "docs"
     for number, line in enumerate(text.splitlines(), 1):
         if line[:1].strip(" -#"):
@@ -155,7 +154,7 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
 def _named(
     order: Path, folder: Path, links: list[tuple[int, str]], bases: list[Path]
 ) -> Texts | None:
-    """Return the files that an order names, each once; None: a text that looks like an order."""
+    """Return the files that an order names, each once; None: the order is an ordinary text."""
     files: dict[Path, None] = {}
     lost: list[str] = []
     for line, link in links:
@@ -183,7 +182,7 @@ def _named(
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Whether a path is in a folder, symbolic links followed."""
+    """Return whether a path is in a folder; symbolic links are followed."""
     real, top = os.path.realpath(path), os.path.realpath(folder)
     return os.path.commonpath((real, top)) == top
 
@@ -196,7 +195,7 @@ def _leads_out(place: str, what: str) -> ManifestError:
 
 
 def _rest(entries: list[Path]) -> str:
-    """What of a folder looks like texts and is not read, in words; "" for nothing."""
+    """Describe the files of a folder that look like texts but are not read; "": none."""
     others = [one.name for one in entries if _OTHER.fullmatch(one.suffix) and one.is_file()]
     below: Counter[str] = Counter()
     walked = (
@@ -224,13 +223,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 def read_book(path: Path, encoding: str | None = None) -> Book:
-    """The book at a path; its suffix tells the format.
+    """Read the book at a path; its suffix shows the format.
 
     Args:
-        encoding: of texts, as Python calls it; None: as their bytes show.
+        encoding: of texts, as Python calls it; None: detect it.
     Raises:
-        ManifestError: it cannot be read, is damaged, or there is nothing to read.
-        SetupError: what reads the format is not installed.
+        ManifestError: it cannot be read, is damaged, or has no text.
+        SetupError: the library for the format is missing.
     """
     if path.is_dir():
         return _read_folder(path, encoding)
@@ -245,8 +244,8 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """The texts of a folder in order; a file's chapters are its headings, but where a summary names
-    the files: there each is a chapter.
+    """Read the texts of a folder in order. Headings begin chapters, unless a summary names the
+    files: then each file is a chapter.
     """
     found = texts_of(folder)
     names = [os.path.relpath(one, folder) for one in found.files]
@@ -290,8 +289,8 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
         printed = without_print(text)
         made = assemble(blocks(printed.text, name), path.stem, is_chapter=is_chapter)
         warnings += [f"{name}: left out: {what}" for what in printed.left_out]
-    return Book(
-        made.chapters,
+    return replace(
+        made,
         title=made.title or front.get("title"),
         author=front.get("author"),
         language=front.get("lang") or front.get("language"),
@@ -302,16 +301,13 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
 def _bytes_of(path: Path, most_bytes: int) -> bytes:
     try:
         with open_given(path) as file:
-            data = file.read(most_bytes + 1)
+            return read_bounded(file, most_bytes, str(path))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-    if len(data) > most_bytes:
-        raise ManifestError(f"{path}: is larger than {most_bytes >> 20} MiB", "split it")
-    return data
 
 
 def _decoded(path: Path, encoding: str | None) -> str:
-    """A text file's characters as they are seen, line ends as newlines."""
+    """Return the content of a text file, with newlines as line ends."""
     data = _bytes_of(path, MAX_TEXT_BYTES)
     found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:

@@ -1,8 +1,8 @@
 """Read the dialogue of a screenplay in Fountain: an item per speech, with its character.
 
 Names of characters are lines in capital letters after a blank line, or begin with @. Scene
-headings, action, transitions, notes and the title page are not read; a direction in parentheses and
-the scene are kept as `direction` and `scene`.
+headings, action, transitions, notes and the title page are not read. A direction in parentheses and
+the scene become the extra columns `direction` and `scene`.
 
 Source: the syntax of Fountain 1.1.
 """
@@ -16,6 +16,7 @@ from typing import TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.item import Item
 from tts_cli.text.words import strip_markup
 
@@ -26,14 +27,12 @@ _LEFT_OUT = re.compile(r"/\*.*?\*/|\[\[.*?\]\]", re.DOTALL)
 _TITLE_PAGE = re.compile(r"\A(?:[^\W\d_][\w ]{0,40}:[^\n]*\n(?:[ \t]+[^\n]*\n)*)+(?=\s*(?:\n|\Z))")
 _SCENE = re.compile(r"\.(?=[^.\s])|(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)[. ]", re.IGNORECASE)
 _OTHER = re.compile(r"[!>#=~]|.*\bTO:$")  # forced action, transition, section, synopsis, song
-_EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ speaks at the same time
+_EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ marks simultaneous speech
 
 
 def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
     """Return an item per speech. Raises ManifestError: there are none, or it is too large."""
-    content = file.read(MAX_CHARS + 1).removeprefix("\ufeff")
-    if len(content) > MAX_CHARS:
-        raise ManifestError(f"{name}: has more than {MAX_CHARS >> 20} Mi characters", "split it")
+    content = read_bounded(file, MAX_CHARS, name).removeprefix("\ufeff")
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     for pattern in (_LEFT_OUT, _TITLE_PAGE):
         content = pattern.sub(lambda found: "\n" * found[0].count("\n"), content)
@@ -74,7 +73,7 @@ def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
 
 
 def _is_cue(text: str, below: str) -> bool:
-    """Whether a line names who says the lines below it."""
+    """Return whether a line names the character of the lines below it."""
     if not below or _OTHER.match(text):
         return False
     name = _EXTENSION.sub("", text)

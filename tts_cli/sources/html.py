@@ -1,14 +1,13 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
-Read: what is in paragraphs, headings, lists with their numbers, quotations, a table row by row, the
-text of links and emphasis. Not read: images with their alternative text and captions, code blocks,
-formulas, the numbers of printed pages, readings beside Chinese characters, navigation, hidden and
-struck-out text, a title page, and footnotes, both the marks and what they say. Footnotes are known
-by `epub:type` or `role`, the marks also by being a short link. The frame of Project Gutenberg is
-not read either. A picture of one letter at a paragraph's start is read.
+Paragraphs, headings, lists with their numbers, quotations, tables row by row, and the text of links
+and emphasis are read. Images with their alternative texts and captions, code blocks, formulas,
+numbers of printed pages, ruby, navigation, hidden and struck-out text, title pages, footnotes with
+their marks, and the frame of Project Gutenberg are left out. Footnotes have an `epub:type` or a
+`role`; a short link may be a mark too. An image of a letter at the start of a paragraph is read.
 
-Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
-be declared, nothing is fetched, and nesting is bounded by libxml2.
+Documents are untrusted: only entities of HTML are replaced, none may be declared, nothing is
+fetched, and libxml2 limits the nesting.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tts_cli.sources.chapters import (
 
 MAX_SHORT_CHARS = 1_000  # of titles
 MAX_MARK_ELEMENTS = 8  # inside of a footnote's number
-MAX_FIGURE_ELEMENTS = 100  # among which a picture is looked for
+MAX_FIGURE_ELEMENTS = 100  # searched for a picture
 
 _ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
@@ -59,10 +58,10 @@ _BLOCKS = re.compile(
 _SKIPPED = re.compile(
     "audio|canvas|head|iframe|nav|noscript|object|rp|rt|script|style|template|video"
 )
-_CELL_END = "\0"  # in no XML
-_EDGE = "\2"  # of an element inside of a heading; in no XML
-# Neighbours in a heading that are words of their own though no space stands between them: a figure
-# and a letter, but for an ordinal's ending; and two elements where case changes or a sentence ends.
+_CELL_END = "\0"  # not possible in XML
+_EDGE = "\2"  # of an element inside of a heading; not possible in XML
+# Elements in a heading that need a space between them: a digit and a letter, unless it ends an
+# ordinal; and two elements where letter case changes or a sentence ends.
 _APART = re.compile(
     rf"[0-9][.:)]?{_EDGE}+(?=[^\W\d_\u2e80-\uffff])(?!(?:st|nd|rd|th|er|re|e|[oa]s?)\b)"
     rf"|[^\W\d_\u2e80-\uffff]{_EDGE}+(?=[0-9])"
@@ -80,12 +79,12 @@ _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
 def load_lxml() -> Any:
-    """The package's `etree`. Raises SetupError."""
+    """Return the `etree` of lxml. Raises SetupError."""
     return load("book", "lxml", "EPUB")
 
 
 def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:
-    """The root element of an untrusted document.
+    """Return the root element of an untrusted document.
 
     Args:
         is_html: XHTML that is not well-formed is read as HTML.
@@ -119,7 +118,7 @@ def _broken(name: str, error: Exception) -> ManifestError:
 
 
 def _as_utf8(data: bytes, name: str) -> bytes:
-    """The document in UTF-8, whatever it declares."""
+    """Convert a document to UTF-8 from the encoding that it declares."""
     try:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return data.decode("utf-16").encode()
@@ -133,7 +132,7 @@ def _as_utf8(data: bytes, name: str) -> bytes:
 
 
 def _character(found: re.Match[bytes]) -> bytes:
-    """An entity of HTML as its characters; others stay, and are errors."""
+    """Return the characters of an HTML entity. Others do not change, and are errors later."""
     value = html.entities.html5.get(found[1].decode("ascii") + ";")
     if value is None or found[1] in _XML_ENTITIES:
         return found.group()
@@ -141,18 +140,18 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def tag_of(element: Any) -> str:
-    """An element's name without its namespace, in small letters; '' for what is no element."""
+    """Return the name of an element without namespace, in small letters; "": not an element."""
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def kinds_of(element: Any) -> list[str]:
-    """What an element says it is, by `epub:type` and `role`."""
+    """Return the values of `epub:type` and `role` of an element."""
     kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
     return [*kinds, *(element.get("role") or "").lower().replace("doc-", "").split()]
 
 
 def text_of(element: Any) -> str:
-    """The text of a short element in one line, as of a heading; of a long one the beginning."""
+    """Return the text of an element such as a heading, in one line; of a long one the start."""
     pieces: list[str] = []
     chars = 0
     for event, one in load_lxml().iterwalk(element, events=("start", "end")):
@@ -170,14 +169,14 @@ def text_of(element: Any) -> str:
 
 
 def _edge(tag: str) -> str:
-    """What the beginning or the end of an element leaves in a heading."""
+    """Return the mark for the start or end of an element in a heading."""
     if tag == "br":
         return BREAK
     return "" if tag in _SHIFTS else _EDGE
 
 
 def _heading_of(text: str) -> str:
-    """A heading in one line, its neighbours parted."""
+    """Return a heading in one line, with the spaces that are missing between elements."""
     text, _ = settle_raised(text)
     text = _APART.sub(lambda found: f"{found.group().rstrip(_EDGE)} ", text)
     return one_line(joined(text.replace(_EDGE, "")))
@@ -185,7 +184,7 @@ def _heading_of(text: str) -> str:
 
 def left_out_warnings(name: str, left_out: Counter[str]) -> list[str]:
     """Return a sentence for each kind of what was left out of a file."""
-    times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark is one with what it leads to
+    times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark and its note count once
     return [
         f"{name}: {kind} is left out" + (f", {count} times" * (count > 1))
         for kind, count in times.items()
@@ -201,7 +200,7 @@ _CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-t
 
 
 def _is_caption(element: Any, tag: str) -> bool:
-    """Whether an element is what is printed below a picture."""
+    """Return whether an element is the caption of a picture."""
     names = (element.get("class") or "").lower().replace("_", "-").split()
     has_class = any(map(_CAPTION.fullmatch, names)) and tag in ("p", "div", "span")
     if tag != "figcaption" and not has_class:
@@ -224,7 +223,7 @@ class HtmlReader:
     Args:
         root: of `parse_xml`.
         name: of the document, for messages.
-        marks: element id -> the entries of the contents for it; "" is the document's start.
+        marks: entries of the contents by element id; "" is the start of the document.
     """
 
     def __init__(self, root: Any, name: str, marks: Mapping[str, Sequence[TocEntry]]) -> None:
@@ -235,14 +234,14 @@ class HtmlReader:
         self._blocks: list[Block] = []
         self._heading = 0
         self._number = 0  # of paragraphs so far
-        self._item = ""  # the number of a list's item, until its first paragraph
-        self._numbers: dict[Any, int] = {}  # of each ordered list: of its last item so far
-        self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
-        self.left_out: Counter[str] = Counter()  # what was not read -> how often
+        self._item = ""  # number of a list item, until its first paragraph
+        self._numbers: dict[Any, int] = {}  # of the last item of each ordered list
+        self._drop_cap = ""  # a letter from a picture at the start of the paragraph
+        self.left_out: Counter[str] = Counter()  # kinds of elements that were not read
         self.num_framed = 0  # characters that Project Gutenberg put around the book
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the document in order."""
+        """Yield the blocks of the document in order."""
         etree = load_lxml()
         yield from self._marks.pop("", ())
         walk = etree.iterwalk(self._root, events=("start", "end"))
@@ -272,8 +271,8 @@ class HtmlReader:
         return left_out_warnings(name, self.left_out)
 
     def _mark(self, element: Any) -> None:
-        """Note where the table of contents points at this element. A deep entry, which may come to
-        nothing, cuts no paragraph: its mark stands before it.
+        """Add the entries of the contents that point at this element. A deep entry may not become a
+        chapter, so it does not split a paragraph, and is placed before it.
         """
         if not self._marks:
             return
@@ -284,7 +283,7 @@ class HtmlReader:
             self._blocks += marks
 
     def _is_inside(self) -> bool:
-        """Whether there is text of the paragraph in front, in the same line."""
+        """Return whether the paragraph already has text in this line."""
         last = next(filter(str.strip, reversed(self._pieces)), BREAK)
         return last != BREAK
 
@@ -325,10 +324,10 @@ class HtmlReader:
         if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
             return True
         is_silent = (element.get("aria-hidden") or "").lower() == "true"
-        return is_silent and tag not in _HEADINGS  # whose words a reader's menu has
+        return is_silent and tag not in _HEADINGS  # which the menu of the reading app has
 
     def _is_note_mark(self, element: Any) -> bool:
-        """Whether a link is a footnote's number, or one that leads back to the text."""
+        """Return whether a link is the mark of a footnote or leads back from one."""
         if "#" not in (element.get("href") or ""):
             return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
@@ -339,7 +338,7 @@ class HtmlReader:
         parent = element.getparent()
         is_raised = any(tag_of(one) == "sup" for one in (element, *element))
         is_raised = is_raised or (parent is not None and tag_of(parent) == "sup")
-        last = "".join(self._pieces[-4:])[-1:]  # a number right behind a word is raised by a style
+        last = "".join(self._pieces[-4:])[-1:]  # a style may raise a number directly after a word
         is_close = text.isdecimal() and (last.isalnum() or last in tuple(".,;:!?\"'”’»)"))
         return is_raised or is_close or not text[0].isalnum()
 
@@ -360,8 +359,8 @@ class HtmlReader:
         self._pieces.append(element.text or "")
 
     def _number_of(self, item: Any) -> str:
-        """Return the number of an item of an ordered list. A list with a style of its own may show
-        other numbers, or none.
+        """Return the number of an item of an ordered list, "" if the list has a style, which may
+        change the numbers or hide them.
         """
         parent = item.getparent()
         if parent is None or tag_of(parent) != "ol" or not text_of(item):
@@ -388,7 +387,7 @@ class HtmlReader:
             self._pieces.append(_edge(tag))
 
     def _flush(self) -> None:
-        """End a paragraph, or a row of a table, or several paragraphs parted by breaks."""
+        """End a paragraph, several paragraphs with breaks between them, or a row of a table."""
         text, num_notes = settle_raised("".join(self._pieces))
         text = self._with_drop_cap(text)
         self.left_out[NOTE_MARK] += num_notes
@@ -407,7 +406,7 @@ class HtmlReader:
             self._blocks.append(Heading(one, level, place) if level else Text(one, place))
 
     def _take_drop_cap(self, alternative: str) -> bool:
-        """Whether an image is the first letter of a paragraph, as its alternative text tells."""
+        """Return whether an image is the first letter of a paragraph, by its alternative text."""
         found = _DROP_CAP.fullmatch(alternative.strip())
         if not found or not found[1].isupper() or any(map(str.strip, self._pieces)):
             return False
@@ -417,7 +416,7 @@ class HtmlReader:
         return True
 
     def _with_drop_cap(self, text: str) -> str:
-        """A paragraph with its first letter; one behind which no word goes on was a mere image."""
+        """Return a paragraph with its first letter, if that begins a word; else it is an image."""
         rest = text.lstrip()
         if not self._drop_cap or not rest:
             return text

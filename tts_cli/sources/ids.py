@@ -1,7 +1,7 @@
-"""Row ids: which ones are safe as file names, which ones collide, and a compact table over them.
+"""Row ids: valid and reserved ids, ids by content, and a compact table of ids.
 
-An id becomes `DIR/<id>.wav`, so it may not leave DIR, may not be a name that some file system
-treats specially, and may not meet another id on a file system that ignores letter case.
+An id becomes `DIR/<id>.wav`. It may therefore not lead out of DIR, may not be a name that a file
+system treats specially, and may not be the same as another id apart from letter case.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tts_cli.config import SUBTITLES, SUBTYPES
 
 MAX_PART_BYTES = 200  # of UTF-8; leaves room for a suffix and a temporary name in 255
 MAX_ID_BYTES = 1000
-_CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
+_CONTENT_HEX = 16  # 64 bits: two of a million rows collide with a chance of 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 TAKES = "takes"  # folder of the takes of rows that have several
 REMOVED = "removed"  # folder of the files of rows that the manifest no longer has
-VOICES = ".voices"  # folder of voices that runs have made, see `voices.generated`
+VOICES = ".voices"  # folder of generated voices, see `voices.generated`
 _RESERVED = {
     TRUNCATED: "rows cut off at the maximum length",
     TAKES: "takes of rows that have several",
@@ -35,7 +35,7 @@ _RESERVED = {
 
 _DIGITS = re.compile(r"([0-9]+)")
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
-# Most ids: with none of the things that need a closer look, and short.
+# Most ids: short, and without anything that needs further checks.
 _PART = (
     r"(?:[A-Za-z0-9_-]{5,40}"
     r"|(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:/|\Z))[A-Za-z0-9_-]{1,4})"
@@ -47,7 +47,7 @@ _LINE_ID = re.compile(r"#(?:.*:)?[0-9]{1,12}")  # of a row without an id, see `B
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
 )
-# A folder with such a name could stand where one of our files must go.
+# A folder with such a suffix could have the name of an output file.
 _FILE_SUFFIXES = (
     *(f".{format}" for format in SUBTYPES),
     *(f".{format}" for format in SUBTITLES),
@@ -61,14 +61,14 @@ _FILE_SUFFIXES = (
 
 
 def id_problem(row_id: str) -> str | None:
-    """Why `row_id` cannot name an output file, or None if it can."""
+    """Return why `row_id` cannot name an output file, or None if it can."""
     if _PLAIN_ID.fullmatch(row_id):
         return None
     if problem := _path_problem(row_id):
         return problem
     folder, _, rest = row_id.casefold().partition("/")
-    if rest and (kept := _RESERVED.get(folder)):
-        return f"starts with '{folder}/', which is reserved for {kept}"
+    if rest and (use := _RESERVED.get(folder)):
+        return f"starts with '{folder}/', which is reserved for {use}"
     return None
 
 
@@ -82,7 +82,7 @@ def manifest_id_problem(row_id: str) -> str | None:
 
 
 def natural_order(row_id: str) -> list[tuple[int, int, str]]:
-    """A key that puts `line2` before `line10`."""
+    """Return a key that sorts `line2` before `line10`."""
     return [
         (0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part)
         for part in _DIGITS.split(row_id)
@@ -90,10 +90,11 @@ def natural_order(row_id: str) -> list[tuple[int, int, str]]:
 
 
 def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
-    """Whether a line of a folder can be of a row with this id. Folders come from anybody, so it is
-    asked of every id that is read from one: it has to pass what one of a manifest has to, but that
-    rows of earlier versions may have names that are reserved now. Rows that are bad in a manifest
-    and have no id are recorded as `#LINE`, which is no file's, so such a line cannot be ok.
+    """Return whether an id in a file of an output folder is valid. Folders are untrusted, so every
+    id that is read from one is checked.
+
+    Ids that are reserved now are valid, because earlier versions allowed them. Invalid rows without
+    an id are recorded as `#LINE`, which is only valid if the status is not ok.
     """
     if not isinstance(row_id, str):
         return False
@@ -103,12 +104,12 @@ def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
 
 
 def voice_label(voice: str | None) -> str | None:
-    """The voice of a row where it is shown, or becomes a speaker's name: a made one has no path."""
+    """Return the name of a voice for users; that of a generated voice is without its folder."""
     return None if voice is None else voice.removeprefix(f"{VOICES}/")
 
 
 def _path_problem(row_id: str) -> str | None:
-    """Why no file could have this name, or one outside of the folder."""
+    """Return why this is not a valid path in the folder, or None."""
     if not row_id:
         return "is empty"
     if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
@@ -149,8 +150,8 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
 
 
 def as_id(name: str) -> str:
-    """Return the id that a name or a path becomes: without parts that lead out of a folder, and
-    with _ for characters that an id may not have.
+    """Return the id for a name or a path: without parts such as `..`, and with _ for characters
+    that an id may not have.
     """
     if _PLAIN_PATH.fullmatch(name):
         return name.removeprefix("/")
@@ -167,32 +168,29 @@ def _id_part(name: str) -> str:
 
 
 def default_id(number: int) -> str:
-    """The id of the `number`th row (from 1) when it names none."""
+    """Return the id of a row without one, by its number from 1."""
     return f"{number:06d}"
 
 
 def content_id(text: str, voice: str | None, times: int) -> str:
-    """The id of a row that is named by what it says.
+    """Return the id of a row by its content.
 
     Args:
-        voice: that the row names, if any.
-        times: how often the same text in the same voice has stood in the manifest, this one
-            counted; two with the same text stay two rows.
+        voice: of the row; None: not specified.
+        times: number of rows with the same text and voice so far, with this one.
     """
     content = json.dumps([text, voice, times]).encode()
     return hashlib.blake2b(content, digest_size=_CONTENT_HEX // 2).hexdigest()
 
 
 class ContentIds:
-    """Names the rows of one reading of a manifest, in order, by what they say. It remembers one
-    compact table.
-    """
+    """Makes ids by content for the rows of a manifest, in order."""
 
     def __init__(self) -> None:
         self._times = IdTable()
 
     def next(self, text: str, voice: str | None) -> str:
-        """The id of the next row that gives none."""
+        """Return the id of the next row without one."""
         key = id_hash(json.dumps([text, voice]))
         times = (self._times.get(key) or 0) + 1
         self._times.put(key, times)
@@ -200,28 +198,29 @@ class ContentIds:
 
 
 def fold_id(row_id: str) -> str:
-    """The form under which two ids are the same file on some file system."""
+    """Return a form that is equal for ids that are the same file on some file system."""
     if row_id.isascii():
         return row_id.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", row_id).casefold())
 
 
-@lru_cache(maxsize=64)  # one row's is asked for several times in a row
+@lru_cache(maxsize=64)  # a row needs it several times
 def id_hash(row_id: str) -> int:
-    """64 bits that stand for an id, never 0. Two of a million ids meet with chance 3e-8."""
+    """Return a hash of 64 bits, never 0. Two of a million ids collide with a chance of 3e-8."""
     digest = hashlib.blake2b(row_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") or 1
 
 
 def is_in_shard(row_id: str, shard: tuple[int, int] | None) -> bool:
-    """Whether a row belongs to part I of N (from 1); depends on nothing but its id."""
+    """Return whether a row belongs to part I of N (from 1); only its id decides."""
     return shard is None or id_hash(row_id) % shard[1] == shard[0] - 1
 
 
 class IdTable:
     """Map from nonzero 64-bit keys to 64-bit values in two flat arrays.
 
-    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes an entry.
+    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes per entry. SQLite is as
+    small, but five times slower.
     """
 
     def __init__(self) -> None:
@@ -234,12 +233,12 @@ class IdTable:
         return self._used
 
     def get(self, key: int) -> int | None:
-        """The value stored for `key`, or None."""
+        """Return the value of a key, or None."""
         place = self._find(key)
         return self._values[place] if self._keys[place] else None
 
     def put(self, key: int, value: int) -> None:
-        """Store `value` for `key`, replacing an earlier one."""
+        """Set the value of a key."""
         place = self._find(key)
         if self._keys[place]:
             self._values[place] = value
@@ -247,7 +246,7 @@ class IdTable:
             self._add(place, key, value)
 
     def setdefault(self, key: int, value: int) -> int:
-        """What is stored for `key`; where there is nothing, `value` is stored first."""
+        """Return the value of a key; a new key gets `value` first."""
         place = self._find(key)
         if self._keys[place]:
             return self._values[place]
@@ -255,11 +254,11 @@ class IdTable:
         return value
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """Every key and its value, in no order."""
+        """Yield all keys and values, in no particular order."""
         return (item for item in zip(self._keys, self._values, strict=True) if item[0])
 
     def values(self) -> Iterator[int]:
-        """Every stored value, in no order."""
+        """Yield all values, in no particular order."""
         return (value for _, value in self.items())
 
     def _add(self, place: int, key: int, value: int) -> None:

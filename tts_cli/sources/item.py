@@ -1,9 +1,6 @@
-"""The manifests of a run: where they are, in which form, and whether they have changed.
+"""The manifests of a run, the items that readers find in them, and the rows made of items.
 
-A manifest is read once, and what was read is spoken. `require_same`, at the end of the reading,
-finds whether the file was changed meanwhile.
-
-Rows as readers find them: counted, and their names mapped.
+A manifest is read once. At the end, `require_same` checks whether the file changed meanwhile.
 """
 
 from __future__ import annotations
@@ -14,11 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
 from tts_cli.named import first_few
+from tts_cli.plain import read_table
 from tts_cli.sources.decode import Encoding, known_encoding
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.mapping import DROP, ColumnMapping, RowProblem
@@ -30,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What flags say of how manifests are read. None: as the file itself shows."""
+    """The settings for reading manifests. None: detected from the file."""
 
-    format: str | None = None  # jsonl, csv, tsv, txt or xlsx
+    format: str | None = None  # value of --manifest-format
     encoding: str | None = None  # as Python calls it
     sheet: str | None = None
-    ids: str = "number"  # what rows without an id are named by: number or content
-    columns: tuple[str, ...] = ()  # names of the columns, "" for one without; none: the header's
-    has_cast: bool = False  # which says how each character speaks
-    has_names: bool = False  # in front of lines, of who says them
-    strips_markup: bool = False  # tags of style are taken out of texts
+    ids: str = "number"  # source of ids for rows without one: number or content
+    columns: tuple[str, ...] = ()  # names of columns, "" for one without; (): of the header
+    has_cast: bool = False  # whether there are settings of characters
+    has_names: bool = False  # whether texts start with names of speakers, which are removed
+    strips_markup: bool = False  # whether tags of style are removed from texts
 
     @classmethod
     def of(cls, config: RunConfig) -> ReadOptions:
-        """What the settings of a run say. Raises UsageError."""
+        """Return the settings of a run. Raises UsageError."""
         encoding = None if config.encoding is None else known_encoding(config.encoding)
         names = tuple(name.strip() for name in (config.columns or "").split(","))
         if config.columns is not None and not any(names):
@@ -64,88 +63,88 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one table is written."""
+    """The form of a table."""
 
     separator: str
-    is_quoted: bool = True  # as in CSV; False: quotation marks are letters
-    names: tuple[str, ...] = ()  # of its columns, "" for one without; none: the first row has them
+    is_quoted: bool = True  # whether quotation marks enclose cells
+    names: tuple[str, ...] = ()  # of columns, "" for one without; (): in the first row
     targets: Mapping[str, str] = field(
         default_factory=dict
     )  # of names: fields, see `ColumnMapping`
-    id_parts: int = 0  # how many of a path's last parts make an id
-    num_directives: int = 0  # lines at its start that are not rows: sep=; and those of Anki
-    advice: str = ""  # flags for a table whose first row seems to name no columns
+    id_parts: int = 0  # number of last parts of a path that make an id
+    num_directives: int = 0  # lines before the rows: sep=; and those of Anki
+    advice: str = ""  # flags for a table without a header
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """The cells of each row."""
+        """Return an iterator over the cells of rows."""
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.is_quoted else csv.QUOTE_NONE
         return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
 
 
 @dataclass(frozen=True)
 class ListForm:
-    """What the lines of a text are."""
+    """The form of the lines of a text."""
 
     name: str
     line: re.Pattern[str] | None  # with the groups id, speaker, time and text
-    head: re.Pattern[str] | None  # a line about those below it, with the groups speaker and time
+    head: re.Pattern[str] | None  # a line about the next lines, with the groups speaker and time
     skip: re.Pattern[str] | None  # lines that are not read
 
 
 @dataclass
 class SourceFacts:
-    """What the first reading of a file found out about it."""
+    """Facts about a file from its first reading."""
 
     encoding: Encoding | None = None
-    form: Dialect | None = None  # None: it is no table
-    list_form: ListForm | None = None  # of a plain text; None: a text per line
-    marks: tuple[tuple[re.Pattern[str], str], ...] = ()  # not said, and what replaces them
+    form: Dialect | None = None  # None: it is not a table
+    list_form: ListForm | None = None  # of a plain text; None: one text per line
+    marks: tuple[tuple[re.Pattern[str], str], ...] = ()  # removed from texts, with replacements
     is_subtitles: bool = False
     sheet: str | None = None
-    state: tuple[int, ...] | None = None  # of the file when it was opened first
+    state: tuple[int, ...] | None = None  # of the file at its first opening
 
 
 @dataclass(frozen=True)
 class ManifestFile:
     """A manifest that can be read as often as needed."""
 
-    name: str  # what messages call it, and where it is unless it was copied
-    format: str  # jsonl, csv, tsv, txt or xlsx
-    folder: str  # where a relative ref_audio starts
-    copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
+    name: str  # for messages; the path, unless there is a copy
+    format: str  # name as for --manifest-format
+    folder: str  # base of relative paths in ref_audio
+    copy: BinaryIO | None = None  # of stdin or a pipe; one reader at a time
     rules: ReadOptions = field(default_factory=ReadOptions)
     columns: ColumnMapping = field(default_factory=ColumnMapping, compare=False)
-    given: Sequence[Row | BadRow] | None = None  # its rows, where they are not to be read
+    given: Sequence[Row | BadRow] | None = None  # its rows, instead of a file
     found: SourceFacts = field(default_factory=SourceFacts, init=False, compare=False)
 
     @property
     def all(self) -> tuple[ManifestFile, ...]:
-        """The manifests it stands for."""
+        """The files of the manifest."""
         return (self,)
 
     @property
     def paths(self) -> list[str]:
-        """Its file, absolute; none where it was copied from a pipe, or made of something else."""
+        """The absolute path of its file; empty for a pipe."""
         return [] if self.copy is not None else [os.path.abspath(self.name)]
 
     def open(self) -> BinaryIO:
-        """The bytes from their start.
+        """Open the file at its start.
 
         Raises:
             OSError: it cannot be opened.
-            StoppedEarly: it is not what it was.
+            StoppedEarly: it has changed.
         """
         if self.copy is not None:
             self.copy.seek(0)
             return os.fdopen(os.dup(self.copy.fileno()), "rb")
         if self.found.state is not None:
-            self.require_same()  # before a pipe in its place lets us wait for a writer
+            self.require_same()  # opening a pipe in its place would wait for a writer
         file = open(self.name, "rb")  # noqa: SIM115
         self.found.state = self.found.state or _state(os.fstat(file.fileno()))
         return file
 
     def require_same(self) -> None:
-        """Raise StoppedEarly if it was changed since it was opened first, or is gone."""
+        """Raise StoppedEarly if the file has changed since its first opening, or was removed."""
         if self.copy is not None or self.found.state is None:
             return
         try:
@@ -159,7 +158,7 @@ class ManifestFile:
         )
 
     def facts(self) -> list[dict[str, Any]]:
-        """What a run's report says of it."""
+        """Return its entry in the report of a run."""
         found = self.found
         facts = {
             "path": self.name,
@@ -173,28 +172,28 @@ class ManifestFile:
 
 @dataclass(frozen=True)
 class ManifestSet:
-    """Several manifests, read as if one stood behind the other."""
+    """Several manifests that are read as one, in order."""
 
     all: tuple[ManifestFile, ...]
     columns: ColumnMapping
 
     @property
     def name(self) -> str:
-        """What messages call them where no row is meant."""
+        """The names of all files, for messages that are not about a row."""
         return ", ".join(source.name for source in self.all)
 
     @property
     def paths(self) -> list[str]:
-        """Their files, see `ManifestFile.paths`."""
+        """The absolute paths of the files, see `ManifestFile.paths`."""
         return [path for source in self.all for path in source.paths]
 
     def require_same(self) -> None:
-        """Raise StoppedEarly if one was changed since it was read."""
+        """Raise StoppedEarly if a file has changed since it was read."""
         for source in self.all:
             source.require_same()
 
     def facts(self) -> list[dict[str, Any]]:
-        """What a run's report says of them."""
+        """Return their entries in the report of a run."""
         return [fact for source in self.all for fact in source.facts()]
 
 
@@ -202,69 +201,61 @@ Manifest = ManifestFile | ManifestSet
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
-    """What changes with a file; more often than its content does."""
+    """Return a value that changes whenever the content of a file does."""
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-# Names in front of lines: `Anna: Come in.`, as Yarn Spinner, screenplays and podcasts write them. A
-# model reads them aloud.
+# Names of speakers before lines, `Anna: Come in.`, as in Yarn Spinner, screenplays and podcasts. A
+# model would read them aloud.
 _MAX_NAMES = 1000  # that are counted
 _MAX_SHOWN = 5
 _LEAST_ROWS = 3  # of a name
 _LEAST_SHARE = 0.2  # of the rows
-# In brackets or bold letters too; a direction behind it, `ANNA (softly):`, is not said either.
+# Also in brackets or bold, and with a direction as in `ANNA (softly):`, which is not read either.
 _NAME = re.compile(
     r"\s*(?:\*\*|\[)?((?:(?:Dr|Mr|Mrs|Ms|Prof|St|Sgt|Lt|Capt)\. ?)?"
     r"[^\W\d_][^:\uff1a\n\"“”«».,;!?()\[\]*]{0,29})"
     r"(?:\*\*|\])?\s*(?:\([^()\n:]{1,40}\))?\s*(?::(?:\*\*)?\s+|\uff1a(?:\*\*)?\s*)(?=\S)"
 )
-_SMALL_WORDS = "and,of,the,und,y,et,e,von,van,der,den,de,del,della,di,da,du,la,le"  # in a name
-_SMALL = frozenset(_SMALL_WORDS.split(","))
-# What stands in front of a colon and names nobody.
-_WORDS = (
-    "note,notes,warning,caution,important,tip,hint,example,examples,step,part,chapter,scene,act,"
-    "question,answer,summary,conclusion,update,reminder,attention,ps,nb,result,results,monday,"
-    "tuesday,wednesday,thursday,friday,saturday,sunday,today,tomorrow,price,address,phone,email,"
-    "date,time,place,subject,title,total,hinweis,achtung,wichtig,beispiel,schritt,teil,kapitel,"
-    "frage,antwort,note,remarque,exemple,étape,partie,nota,ejemplo,paso,parte,attenzione,esempio,"
-    "внимание,пример,шаг,часть,глава"
-)
-_LABELS = frozenset(_WORDS.split(","))
+_SPEAKERS = Path(__file__).parent / "data" / "speakers.toml"
 _MAX_WORDS = 3
 
 
 def name_in_front(text: str) -> tuple[str, str] | None:
-    """A name at the start of a line and what is said behind it; None: there is none."""
+    """Split a line into the name of its speaker and the rest; None: it has no name."""
     if ":" not in text and "\uff1a" not in text:
         return None
     found = _NAME.match(text)
     if found is None:
         return None
     name = found[1].strip()
-    words = name.split()
-    is_name = not any(word[0].islower() for word in (words[0], *set(words) - _SMALL))
-    if len(words) > _MAX_WORDS or not is_name or _LABELS & {name.casefold(), words[0].casefold()}:
+    words, table = name.split(), read_table(_SPEAKERS)
+    is_name = not any(
+        word[0].islower() for word in (words[0], *set(words).difference(table["small"]))
+    )
+    is_label = not {name.casefold(), words[0].casefold()}.isdisjoint(table["labels"])
+    if len(words) > _MAX_WORDS or not is_name or is_label:
         return None
     return name, text[found.end() :]
 
 
 class SpeakerNames:
-    """Counts names in front of the texts of a manifest."""
+    """Counts names of speakers before the texts of a manifest."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._rows = 0
 
     def add(self, text: str) -> None:
-        """A row's text."""
+        """Count the text of a row."""
         self._rows += 1
         found = name_in_front(text)
         if found and (found[0] in self._counts or len(self._counts) < _MAX_NAMES):
             self._counts[found[0]] += 1
 
     def warning(self) -> str | None:
-        """What is said of them, where they are names of speakers: two or more come again and again,
-        or every row has one.
+        """Return a warning if the names are probably speakers: every row has one, or at least two
+        names are repeated. None otherwise.
         """
         often = {name: count for name, count in self._counts.items() if count >= _LEAST_ROWS}
         with_name = sum(self._counts.values())
@@ -280,81 +271,62 @@ class SpeakerNames:
 
 
 class Item(NamedTuple):
-    """What a reader finds: the values of a row, before they are checked."""
+    """The values of a row as a reader found them, not checked yet."""
 
     line: int
-    values: Mapping[str, Any] = {}  # by field or alias; those of an object by its own keys
+    values: Mapping[str, Any] = {}  # by field or alias; for an object, by its own keys
     extra: Mapping[str, Any] = {}  # values that are not fields
-    speaker: str = ""  # becomes the character where there is a cast
+    speaker: str = ""  # becomes the character if there is a cast
     is_object: bool = False  # from JSON or Parquet: values have types, and --map names the keys
-    problem: str | None = None  # why it cannot be read
+    problem: str | None = None  # reason why it cannot be read
 
 
+@dataclass
 class RowBuilder:
-    """Makes the rows of one manifest.
+    """Makes the rows of one manifest."""
 
-    Args:
-        number: of the last row of the manifest before; numbers go on.
-        file: see `Row`.
-        content_ids: see `build_row`.
-    """
-
-    def __init__(
-        self,
-        source: ManifestFile,
-        number: int = 0,
-        file: str = "",
-        content_ids: ContentIds | None = None,
-    ) -> None:
-        self.number = number
-        self._folder = source.folder
-        self._columns = source.columns
-        self._is_idle = source.columns.is_idle
-        self._is_dropped = source.columns.extra == DROP
-        self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
-        self._file = file
-        self._content_ids = content_ids
-        self._strips_markup = source.rules.strips_markup
-        self._found = source.found
+    source: ManifestFile
+    number: int = 0  # of the last row, in this manifest or an earlier one
+    file: str = ""  # for `Row.file`
+    content_ids: ContentIds | None = None  # for rows without an id; None: their numbers
 
     def row(self, item: Item) -> Row | BadRow:
         """Return the row of the next item."""
         self.number += 1
+        rules, columns = self.source.rules, self.source.columns
         line, values, extra, speaker, is_object, problem = item
-        if is_object and not self._is_idle and problem is None:
+        if is_object and problem is None and not columns.is_idle:
             try:
-                values, extra = self._columns.split(values)
+                values, extra = columns.split(values)
             except RowProblem as error:
                 problem = str(error)
         if problem is not None:
-            return BadRow(line, self.number, None, problem, file=self._file)
-        if extra and self._is_dropped:
+            return BadRow(line, self.number, None, problem, file=self.file)
+        if extra and columns.extra == DROP:
             extra = {}
-        if self._found.marks:
+        if self.source.found.marks:
             values = self._without_marks(values)
-        if self._has_names:
+        if rules.has_names:
             values, speaker = self._without_name(values)
-        if not speaker:
-            pass
-        elif not self._has_cast:
-            extra = extra if self._is_dropped else {"speaker": speaker, **extra}
-        elif not (values.get("character") or values.get("role")):
+        if speaker and not rules.has_cast:
+            extra = extra if columns.extra == DROP else {"speaker": speaker, **extra}
+        elif speaker and not (values.get("character") or values.get("role")):
             values = {**values, "character": speaker}
         row = build_row(
             values,
             line=line,
             number=self.number,
-            folder=self._folder,
+            folder=self.source.folder,
             is_text=not is_object,
             extra=extra or None,
-            content_ids=self._content_ids,
-            strips_markup=self._strips_markup,
+            content_ids=self.content_ids,
+            strips_markup=rules.strips_markup,
         )
-        if not self._file:
+        if not self.file:
             return row
         if isinstance(row, BadRow):
-            return replace(row, file=self._file)
-        row.file = self._file
+            return replace(row, file=self.file)
+        row.file = self.file
         return row
 
     def _without_marks(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,12 +334,12 @@ class RowBuilder:
         text = values.get(field)
         if not isinstance(text, str):
             return dict(values)
-        for pattern, put in self._found.marks:
+        for pattern, put in self.source.found.marks:
             text = pattern.sub(put, text)
         return {**values, field: text.strip()}
 
     def _without_name(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-        """Return a row's values without a name in front of its text, and that name."""
+        """Return the values of a row without the name before its text, and that name."""
         field = "text" if "text" in values else "input"
         text = values.get(field)
         found = name_in_front(text) if isinstance(text, str) else None

@@ -4,7 +4,7 @@ A document is an array of objects, objects one after the other, or one object: a
 around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
 keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound.
 
-Lines of a manifest: counted, each at most 1 Mi characters.
+`Lines` counts the lines of a manifest, each of at most 1 Mi characters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.ids import as_id
 from tts_cli.sources.item import Item
 from tts_cli.sources.mapping import RowProblem, is_field
@@ -73,22 +74,12 @@ def is_document(file: TextIO, name: str) -> bool:
 
 
 def load_document(file: TextIO, name: str) -> Document | None:
-    """Load a document; None: it begins as an object that does not end, so its lines are judged.
+    """Load a document; None: it starts with an incomplete object, so its lines are read one by one.
 
     Raises:
         ManifestError: it is too large.
     """
-    left = MAX_DOCUMENT_CHARS + 1
-    pieces = []
-    while left > 0 and (piece := file.read(min(left, MAX_LINE_CHARS))):  # a read takes its size
-        pieces.append(piece)
-        left -= len(piece)
-    content = "".join(pieces)
-    if len(content) > MAX_DOCUMENT_CHARS:
-        raise ManifestError(
-            f"{name}: has more than {MAX_DOCUMENT_CHARS >> 20} Mi characters of JSON",
-            "write one object per line",
-        )
+    content = read_bounded(file, MAX_DOCUMENT_CHARS, name, "write one object per line")
     document = Document(content.removeprefix("\ufeff"), name)
     if document.peek() == "{":
         try:
@@ -133,7 +124,7 @@ def document_items(text: Document) -> Iterator[Item]:
 
 
 def _list_of(value: Any) -> str | None:
-    """Return the key of the rows in an envelope; None: it is none."""
+    """Return the key of the list of rows in an envelope; None: the value is not one."""
     if not isinstance(value, dict) or {"text", "input"} & set(value):
         return None
     lists = (
@@ -166,7 +157,7 @@ def _array(text: Document) -> Iterator[Item]:
     while text.peek() != "]":
         if not is_first:
             text.take(",")
-            text.peek()  # up to the line of the value
+            text.peek()  # moves to the line of the value
         is_first = False
         yield _next(text)
     text.take("]")
@@ -194,34 +185,35 @@ class Document:
         self.content = content
         self.name = name
         self._place = place
-        self._noted: list[str] = []  # what is wrong with a value that can be read all the same
-        self._decode = _noting_decoder(self._noted).raw_decode
         self.line = 1 + content.count("\n", 0, place)
 
     def error(self, problem: str) -> ManifestError:
-        """What is raised where the rest of the file cannot be read."""
+        """Return the error for a file whose rest cannot be read."""
         return ManifestError(
             f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
         )
 
     def peek(self) -> str:
-        """The next character that is not a space; "" at the end."""
+        """Return the next character that is not a space; "" at the end."""
         self._skip(_SPACE.match(self.content, self._place).end())  # type: ignore[union-attr]
         return self.content[self._place : self._place + 1]
 
     def take(self, char: str) -> None:
-        """Pass over a character that must come next."""
+        """Skip a character that must come next. Raises ManifestError."""
         found = self.peek()
         if found != char:
             raise self.error(f"{char!r} is missing" + (f" before {found!r}" if found else ""))
         self._place += 1
 
     def value(self) -> Any:
-        """The next value. Raises RowProblem where it is one that no row can hold."""
-        self._noted.clear()
-        start = self._place
+        """Return the next value. Raises RowProblem: a row cannot have such a value."""
+        start, problem = self._place, None
         try:
-            value, end = self._decode(self.content, start)
+            try:
+                value, end = _DECODER.raw_decode(self.content, start)
+            except RowProblem as error:  # raised before the end of the value
+                problem = error
+                value, end = _LENIENT.raw_decode(self.content, start)
         except json.JSONDecodeError as error:
             self._skip(error.pos)
             raise self.error(error.msg) from None
@@ -231,12 +223,12 @@ class Document:
             self._skip(bad.start())
             raise self.error(f"byte 0x{ord(bad[0]) - 0xDC00:02x} is not UTF-8")
         self._skip(end)
-        if self._noted:
-            raise RowProblem(self._noted[0])
+        if problem is not None:
+            raise problem
         return value
 
     def seek(self, found: str) -> None:
-        """Go on to where a text is next, if it is."""
+        """Move to the next occurrence of a text, if there is one."""
         self._skip(max(self._place, self.content.find(found, self._place)))
 
     def _skip(self, place: int) -> None:
@@ -245,11 +237,9 @@ class Document:
 
 
 def _parse_object(line: str) -> dict[str, Any]:
-    """One JSON object, strictly: no repeated keys, no NaN or Infinity."""
+    """Parse one JSON object without repeated keys, NaN or Infinity."""
     try:
         value = _decode(line)
-    except RowProblem:
-        raise
     except json.JSONDecodeError as error:
         advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
         raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
@@ -279,36 +269,18 @@ def _bounded_int(digits: str) -> int:
     return int(digits)
 
 
-_decode = json.JSONDecoder(
+_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_bounded_int
-).decode
-
-
-def _noting_decoder(noted: list[str]) -> json.JSONDecoder:
-    """The same, but what is wrong with a value is noted and the value read to its end."""
-
-    def noting(read: Any, instead: Any) -> Any:
-        def call(given: Any) -> Any:
-            try:
-                return read(given)
-            except RowProblem as problem:
-                noted.append(str(problem))
-                return instead
-
-        return call
-
-    return json.JSONDecoder(
-        object_pairs_hook=noting(_object, {}),
-        parse_constant=noting(_refuse_constant, 0),
-        parse_int=noting(_bounded_int, 0),
-    )
+)
+_LENIENT = json.JSONDecoder(parse_int=len)  # only finds where a value ends
+_decode = _DECODER.decode
 
 
 class Lines:
-    """Lines with their ends; an iterator for `csv.reader`.
+    """Iterates over lines with their ends, for `csv.reader` too.
 
-    A line that cannot be used sets `problem` and is still returned as well as it can be read, so
-    that a quoted cell around it keeps its end.
+    An invalid line sets `problem`, and is returned with replacements, because a quoted cell may end
+    in it.
 
     Args:
         file: with bytes that are not UTF-8 as lone surrogates.
@@ -317,34 +289,24 @@ class Lines:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._row_chars = 0
-        self._back: str | None = None
-        self.number = 0  # of the line read last, from 1
-        self.problem: str | None = None  # what is wrong with the row being read
+        self.number = 0  # of the last line, from 1
+        self.problem: str | None = None  # with the current row
 
     def start_row(self) -> None:
-        """Forget the row before."""
+        """Begin a new row."""
         self._row_chars = 0
         self.problem = None
 
     def each(self) -> Iterator[str]:
-        """Lines, each a row by itself."""
+        """Yield the lines; each is a row."""
         for line in self:
             self.start_row()
             yield line
-
-    def give_back(self, line: str) -> None:
-        """The line read last is to come once more."""
-        self._back = line
-        self.number -= 1
 
     def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> str:
-        if self._back is not None:
-            line, self._back = self._back, None
-            self.number += 1
-            return line
         line = self._file.readline(MAX_LINE_CHARS + 1)
         if not line:
             raise StopIteration

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _TABLE = Path(__file__).parent / "data" / "lists.toml"
 MIN_LINES = 3  # that show a form
-_MIN_SHARE = 0.6  # of lines with a time or a name; a message may go on for some lines
+_MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several lines
 _MIN_HEADS = 0.3  # of lines that are heads of others
 
 
@@ -73,7 +73,7 @@ def find_list(sample: list[str], name: str) -> ListForm | None:
 
 
 def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return patterns of what is not said in the texts of a file, with what replaces it."""
+    """Return patterns of marks to remove from the texts of a file, and their replacements."""
     lines = [line for line in sample if line.strip()]
     if len(lines) < MIN_LINES:
         return ()

@@ -1,8 +1,8 @@
-"""Map the columns of a manifest to fields, where names differ: `--map` and `--extra`.
+"""Map the columns of a manifest to fields: `--map` and `--extra`.
 
-A map is written as one line of CSV, `Line ID=id,Dialogue=text`: a name with a comma, an equals sign
-or a quote stands in quotes, with quotes inside it doubled. A name with nothing behind the equals
-sign is no field, even if it is called like one.
+The value of `--map` is a list such as `Line ID=id,Dialogue=text`. A name with a comma, an equals
+sign or a quote is enclosed in quotes, and quotes inside it are doubled. A column without a field,
+as in `Voice=`, is an extra column, even if its name is that of a field.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from models.sampling import SETTINGS
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.named import first_few, nearest, shown
+from tts_cli.plain import read_table
 from tts_cli.text.languages import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
+_NAMES = Path(__file__).parent / "data" / "columns.toml"
 _MAX_NAMED = 8
-_LEAST_RATIO = 0.75  # of likeness; "context" is not "text"
+_LEAST_RATIO = 0.75  # of similarity; "context" does not mean "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
 
 MAX_NAME_CHARS = 200
@@ -33,7 +37,7 @@ ALIASES = {
     "instructions": "instruct",
     "role": "character",
 }
-# field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
+# Kind of value by field; `x_vector_only_mode` is an older form of clone_mode.
 KINDS = {
     "id": "id",
     "text": "text",
@@ -51,84 +55,37 @@ KINDS = {
     "max_seconds": "float",
 }
 
-# What exports of spreadsheets, game engines and writing tools call a field, in small letters and
-# with spaces; beside the field's own name. A table's "Speaker" is who speaks in a story, though
-# rows for a model may call a voice `speaker`.
-_USUAL_NAMES = {
-    "id": (
-        "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
-        "custom id,keys,"
-        "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
-        "asset id,asset name,cue,cue id,loc key,localization key,nr,no,"
-        "utt,utt id,uttid,utterance id,utterance name,segment id,seg id,segid,sentence id,sent id,"
-        "sample id,sample name,clip id,clip,clip name,item id,item,record id,recording id,audio id,"
-        "wav id,file id,fileid,entry id,phrase id,prompt id,index,idx"
-    ),
-    "text": (
-        "dialogue,dialog,dialogue text,dialog text,line,lines,sentence,utterance,script,transcript,"
-        "source,source text,source string,sourcestring,string,content,message,prompt,spoken text,"
-        "line text,original,"
-        "english,zeile,satz,texte,replique,réplique,texto,dialogo,diálogo,testo"
-    ),
-    "character": (
-        "character name,actor,speaker,speaker name,speaker display name,who,"
-        "sprecher,rolle,figur,personnage,personaje,personaggio"
-    ),
-    "instruct": (
-        "direction,directions,stage direction,stage directions,stagedirections,acting notes,"
-        "acting direction,voice direction,vo direction,delivery,emotion,regie"
-    ),
-    "language": "locale,language code,lang code,culture,sprache,langue,idioma,lingua",
-    "voice": "voice name,voice id,speaker id,stimme,voix,voz,voce",
-}
-_USUAL = {name: target for target, names in _USUAL_NAMES.items() for name in names.split(",")}
-
-# What other tools take as a field and this one does not: what does it here.
-_RATE = (
-    "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
-)
-_PAUSE = "write [pause 500ms] into the text, or set the pauses of long rows with --pause-sentence"
-_STYLE = "describe it in instruct ('in a sad voice'), if the model supports instruct"
-_VOLUME = "the loudness can only be set for a whole run, with --loudness"
-_PITCH = (
-    "the pitch cannot be set; choose another voice, or describe it in instruct, if the model "
-    "supports it"
-)
-_INSTEAD = {
-    _RATE: "speed rate pace tempo speaking_rate speech_rate length_scale duration",
-    _PAUSE: "pause pauses break silence pause_ms pause_after pause_before pause_s gap",
-    _STYLE: "style emotion emotions mood tone expression delivery style_prompt description acting",
-    _VOLUME: "volume gain loudness lufs",
-    _PITCH: "pitch pitch_shift semitones",
-    "write the words into text; SSML is not supported": "ssml markup",
-    "the id sets the file name, such as scene1/line4": "file filename file_name output output_file "
-    "out_path audio_file wav",
-    "the format applies to all rows: --format": "format audio_format codec",
-    "the sample rate applies to all rows: --sample-rate": "sample_rate sampling_rate sr",
-    "the model applies to all rows: --model": "model model_name checkpoint",
-    "use ref_audio for a recording to clone, and ref_text for its words": "prompt_audio "
-    "audio_prompt prompt_wav speaker_wav reference_audio reference ref_wav audio_path",
-    "use ref_text for the words of ref_audio": "prompt_text reference_text transcript_ref",
-}
-_BY_NAME = {name: words for words, names in _INSTEAD.items() for name in names.split()}
-
 
 class RowProblem(ValueError):  # noqa: N818
-    """What is wrong with one row; becomes the message of a `BadRow`."""
+    """A problem of one row; becomes the message of a `BadRow`."""
 
 
 def is_field(name: str) -> bool:
-    """Whether a column's name is that of a field."""
+    """Return whether the name of a column is a field or an alias."""
     return ALIASES.get(name, name) in KINDS
 
 
+@cache
+def usual_names() -> dict[str, str]:
+    """Return the fields by the names that other programs have for them."""
+    table = read_table(_NAMES)["usual"]
+    return {name: target for target, names in table.items() for name in names}
+
+
+@cache
+def foreign_fields() -> dict[str, str]:
+    """Return advice by the names of fields that only other tools have."""
+    table = read_table(_NAMES)["instead"]
+    return {name: entry["advice"] for entry in table for name in entry["names"]}
+
+
 def instead_of(name: str) -> str | None:
-    """What to do instead of giving the field `name`; None where nothing is known of it."""
-    return _BY_NAME.get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
+    """Return what replaces a field of another tool; None: unknown."""
+    return foreign_fields().get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Column -> field, or "" for a column that is none. Raises UsageError."""
+    """Parse `--map` into fields by column, "" for an extra column. Raises UsageError."""
     found: dict[str, str] = {}
     place = 0
     while place < len(text):
@@ -158,12 +115,12 @@ def parse_map(text: str) -> dict[str, str]:
 
 
 def map_text(fields: Mapping[str, str]) -> str:
-    """A map as `parse_map` reads it."""
+    """Format a map as `parse_map` reads it."""
     return ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
 
 
 def as_flag(fields: Mapping[str, str]) -> str:
-    """A map as it can be typed into a shell."""
+    """Format a map as a flag for a shell."""
     text = map_text(fields)
     return f'--map "{text}"' if not re.search(r'["$`\\!]', text) else f"--map {shlex.quote(text)}"
 
@@ -173,13 +130,13 @@ def _quoted(name: str) -> str:
 
 
 def guess_mapping(names: Iterable[str], language: str | None = None) -> dict[str, str]:
-    """For names that are no fields: what they may stand for, each field once.
+    """Return the likely fields of columns whose names are not fields, each field once.
 
     Args:
-        language: that of the run, whose column is the text where columns are called by the codes of
-            languages; "": it has none, and the first is; None: these are no names then.
+        language: of the run. If columns are named by language codes, the one of this language is
+            the text; "": the first of them is; None: such names are ignored.
     """
-    names = list(names)  # what cannot be shown cannot be typed
+    names = list(names)
     taken = {ALIASES.get(name, name) for name in names if is_field(name)}
     found: dict[str, str] = {}
     guesses = [_own_name, _usual_name, _mistyped_name, _last_name]
@@ -187,7 +144,7 @@ def guess_mapping(names: Iterable[str], language: str | None = None) -> dict[str
         codes = {name: code for name in names if is_code(code := _code_in(name))}
         fits = [name for name in codes if language and code_of(codes[name]) == code_of(language)]
         guesses.append(lambda name: "text" if name in (fits or [*codes])[:1] else None)
-    for guess in guesses:  # a sure one for a later column goes before a wild one for this
+    for guess in guesses:  # a safe guess for a later column goes before a bold one for this one
         for name in names:
             is_open = name.isprintable() and not is_field(name) and name not in found
             target = guess(name) if is_open else None
@@ -203,21 +160,21 @@ def _plain(name: str) -> str:
 
 
 def _code_in(name: str) -> str:
-    """`de` of `German(de)`, as Unity names columns; else the name itself."""
+    """Return `de` for `German(de)`, as in exports of Unity, and other names unchanged."""
     return name[:-1].rpartition("(")[2] if name.endswith(")") else name
 
 
 def _own_name(name: str) -> str | None:
     plain = _plain(name).replace(" ", "_")
-    return plain if is_field(plain) and plain not in _USUAL else None
+    return plain if is_field(plain) and plain not in usual_names() else None
 
 
 def _usual_name(name: str) -> str | None:
-    return _USUAL.get(_plain(name))
+    return usual_names().get(_plain(name))
 
 
 def _last_name(name: str) -> str | None:
-    """Of `body.input`: what `input` may stand for."""
+    """Return the likely field of the last part of a name such as `body.input`."""
     last = name.rpartition(".")[2] if "." in name else ""
     return _own_name(last) or _usual_name(last)
 
@@ -231,11 +188,11 @@ def _mistyped_name(name: str) -> str | None:
 def unknown_names(
     names: Iterable[str], fields: Mapping[str, str] | None = None, language: str = ""
 ) -> str:
-    """What is said of columns, or keys of an object, that are no fields.
+    """Return a message about columns, or keys of an object, that are not fields.
 
     Args:
-        names: all of them; of an object with its values, some of which may be objects.
-        fields: what `--map` says already.
+        names: all names, or an object with its values, which may be objects themselves.
+        fields: the current `--map`.
         language: see `guess_mapping`.
     """
     given = dict(fields or {})
@@ -268,7 +225,7 @@ def unknown_names(
 
 
 def _with_inner(name: str, value: Any) -> list[str]:
-    """A key, or where its value is an object the keys inside, as `--map` names them."""
+    """Return a key, or the keys of the object that is its value, in the form for `--map`."""
     return [f"{name}.{key}" for key in value] if isinstance(value, Mapping) and value else [name]
 
 
@@ -278,18 +235,16 @@ def _named(names: list[str]) -> str:
 
 @dataclass
 class ColumnMapping:
-    """What becomes of the names of a run's manifests.
+    """The fields of the columns of a run's manifests."""
 
-    Raises:
-        UsageError: `--map` cannot be read.
-    """
-
-    fields: Mapping[str, str] = field(default_factory=dict)  # column -> field, "": none
-    extra: str = ERROR  # what becomes of those that are no fields
-    is_shared: bool = False  # by several manifests, of which each may lack some
-    language: str = ""  # of the run; "": none
-    _missing: set[str] = field(init=False)  # columns of the map that no manifest had so far
-    _others: dict[str, None] = field(default_factory=dict, init=False)  # names seen instead
+    fields: Mapping[str, str] = field(default_factory=dict)  # by column; "": an extra column
+    extra: str = ERROR  # treatment of extra columns
+    is_shared: bool = False  # whether several manifests use it; each may lack some columns
+    language: str = ""  # of the run; "": not set
+    _missing: set[str] = field(init=False)  # columns of the map that were not found so far
+    _others: dict[str, None] = field(
+        default_factory=dict, init=False
+    )  # other names that were found
 
     def __post_init__(self) -> None:
         self._missing = set(self.fields)
@@ -297,25 +252,25 @@ class ColumnMapping:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every name stands for itself, or is an error."""
+        """Whether neither a map nor `--extra` changes the treatment of names."""
         return not self.fields and self.extra == ERROR
 
     def field_of(self, name: str) -> str | None:
-        """The field that a column becomes; None: it is an extra one."""
+        """Return the field of a column; None: it is an extra column."""
         target = self.fields.get(name)
         if target is None:
             return name if is_field(name) else None
         return target or None
 
     def meet(self, name: str) -> None:
-        """A column is there."""
+        """Note that a column was found."""
         if name in self._missing:
             self._missing.discard(name)
         elif self._missing and len(self._others) < 1000:
             self._others[name] = None
 
     def require_met(self, where: str) -> None:
-        """Raise ManifestError if a column of the map was in none of the manifests read."""
+        """Raise ManifestError if a column of the map was not found."""
         for name in self.fields:
             if name in self._missing:
                 close = nearest(name, list(self._others))
@@ -326,10 +281,10 @@ class ColumnMapping:
                 )
 
     def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """An object's values by field, and those that are none and shall be kept.
+        """Return the values of an object by field, and its extra values.
 
         Raises:
-            RowProblem: a name is no field, or two become the same field and differ.
+            RowProblem: a name is not a field, or two names of one field have different values.
         """
         known: dict[str, Any] = {}
         others: dict[str, Any] = {}
@@ -354,8 +309,8 @@ class ColumnMapping:
         return known, others
 
     def _with_inner(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-        """An object's values and, under `body.input`, those inside of them that the map names; and
-        the keys of the objects that these are in.
+        """Return the values of an object with the inner values that the map names, by names such as
+        `body.input`; and the keys of the inner objects.
         """
         found, opened = dict(values), set()
         for name in self._inner:

@@ -1,15 +1,14 @@
 """Read Markdown as a person would read it aloud, by markdown-it-py (CommonMark with tables).
 
-Read: headings, paragraphs, quotations, lists with the numbers of ordered ones, a table row by row,
-the text of links and emphasis, code inside a sentence. Not read, and counted in the warnings:
-images with their alternative text, code blocks, formulas, HTML, text that is struck out, and
-footnotes, both the marks and what they say: a listener cannot glance down the page. `---` and
-`* * *` are scene breaks. Signs of other dialects are in `data/markdown.toml`.
+Headings, paragraphs, quotations, lists with the numbers of ordered ones, tables row by row, the
+text of links and emphasis, and code inside a sentence are read. Images with their alternative text,
+code blocks, formulas, HTML, struck-out text, and footnotes with their marks are left out, and
+counted in the warnings. `---` and `* * *` are scene breaks. Signs of other dialects are in
+`data/markdown.toml`.
 
-Of the front matter of static site generators (YAML, TOML, Pandoc's title block) `title`, `author`
-and `lang` (or `language`) are taken, if each is on a line of its own. It is found here and not by
-the parser: a text that begins with a scene break has none. Attributes are found here too: a
-parser's extension would take `{voice=NAME}` for one.
+Of front matter (YAML, TOML, Pandoc's title block), the lines with `title`, `author` and `lang` or
+`language` are used. It is parsed here, because the extension of the parser takes a scene break at
+the start of a text for front matter. So are attributes, because it takes `{voice=NAME}` for one.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ _FRONT_ENTRY = re.compile(
     r"^([A-Za-z_][\w-]{0,60})(?::[ \t]|[ \t]*=)[ \t]*([^\s\[{|>&*!#][^\n]*?)[ \t]*$", re.M
 )
 _PANDOC_TITLE = ("title", "author", "date")
-_NOTE_MARK = re.compile(r"\[\^[^\]\s]{1,64}\]")  # of a note that is not there
+_NOTE_MARK = re.compile(r"\[\^[^\]\s]{1,64}\]")  # of a missing note
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _HTML_TAG = re.compile(r"<(/?)(sup|sub|s|del|strike)\b[^>]*>", re.IGNORECASE)
-_IS_FORMULA = re.compile(r"[\\^_={}+<>]|\A.\Z")  # else dollars
+_IS_FORMULA = re.compile(r"[\\^_={}+<>]|\A.\Z")  # others are amounts of dollars
 _IMAGE, _BLOCK, _HTML, _NOTE = "an image", "a code block", "HTML", "a footnote"
 _FORMULA, _STRUCK = "a formula", "text that is struck out"
 
@@ -72,15 +71,15 @@ class MarkdownReader:
 
     def __init__(self, text: str, name: str) -> None:
         self._name = name
-        self._counts: Counter[tuple[str, str]] = Counter()  # of kinds, and what is done with them
-        self._first: dict[tuple[str, str], int] = {}  # the line of the first of a kind
+        self._counts: Counter[tuple[str, str]] = Counter()  # by kind and treatment
+        self._first: dict[tuple[str, str], int] = {}  # line of the first one of a kind
         found = _FRONT_MATTER.match(text)
         matter = found.group() if found else ""
         self.front = _front_matter(matter)  # key, in small letters -> value
         self._text = "\n" * matter.count("\n") + text[len(matter) :]
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the text in order.
+        """Yield the blocks of the text in order.
 
         Raises:
             ManifestError: lists or quotations are nested too deep.
@@ -125,7 +124,7 @@ class MarkdownReader:
                     number = ""
 
     def warnings(self) -> list[str]:
-        """What was left out, once `blocks` has ended."""
+        """Return warnings about elements that were left out, once `blocks` has ended."""
         return [
             f"{self._name}:{self._first[kind]}: {kind[0]} is {kind[1]}"
             + (f", and so are {times - 1} more" if times > 1 else "")
@@ -141,7 +140,7 @@ class MarkdownReader:
             tokens = parser.parse(self._text)
         except RecursionError:
             raise self._too_deep() from None
-        # Deeper blocks are dropped by the parser without a word.
+        # The parser silently drops deeper blocks.
         if any(token.level >= MAX_NESTING - 1 for token in tokens):
             raise self._too_deep()
         return tokens
@@ -177,7 +176,7 @@ class MarkdownReader:
                 token.content = pattern.sub(put, token.content)
 
     def _text_of(self, inline: Token, line: int) -> str:
-        """Return what is read of a paragraph."""
+        """Return the text of a paragraph."""
         pieces: list[str] = []
         num_struck = 0
         for token in inline.children or ():
@@ -217,7 +216,7 @@ class MarkdownReader:
 
 
 def _front_matter(matter: str) -> dict[str, str]:
-    """Return the plain entries of front matter; an entry of several lines is none."""
+    """Return the entries of front matter that have one line."""
     if matter.startswith("%"):
         lines = (line[1:].strip()[:200] for line in matter.splitlines())
         return dict(zip(_PANDOC_TITLE, lines, strict=False))

@@ -1,15 +1,14 @@
-"""Read manifests: JSONL or an array of JSON, tables and lists, a sheet of an .xlsx file, plain
-text, or JSONL on stdin; one, or several as if they were one.
+"""Read manifests of all formats; several are read as one.
 
-`read_rows` streams: one row is in memory at a time and no line is read past 1 MiB, so neither a
-million rows nor one endless line can exhaust memory; a sheet alone is read whole, and its size is
-bounded. A row that cannot be used is yielded as a `BadRow`; reading goes on behind it. Only a file
-that is unusable as a whole raises.
+`read_rows` streams rows. One row is in memory at a time, and a line has at most 1 MiB, so that a
+million rows or an endless line cannot exhaust memory. Documents and sheets are loaded whole, within
+a bound. An invalid row becomes a `BadRow`, and reading continues after it. A file that cannot be
+used at all raises.
 
-A decision a reader may wonder about: control characters in a text are refused rather than dropped,
-so that nothing is spoken other than what was written.
+Control characters in a text are rejected instead of dropped, so that a text is never changed
+without notice.
 
-What is given for a manifest by mistake: what it is, and what to do with it.
+For other files that are given by mistake, errors say what they are and what to do with them.
 """
 
 from __future__ import annotations
@@ -67,47 +66,20 @@ log = logging.getLogger(__name__)
 _PEEKED_BYTES = 4096
 _SAMPLE_LINES = 50
 _BLOCK_BYTES = 1 << 20
-MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
+MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter; a workbook has few line ends
 MAX_PIPED_BYTES = 4 << 30
 _BLANK = codecs.BOM_UTF8 + b" \t\r\n"
 _STRINGS = re.compile(rb"<(?:resources|TS|xliff)[\s>]")  # a table of strings in XML
-_MAX_SHOWN = 60  # characters of a text that is no path
-_SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".list": "txt",
-    ".lst": "txt",
-    ".srt": "subtitles",
-    ".vtt": "subtitles",
-    ".ass": "subtitles",
-    ".ssa": "subtitles",
-    ".txt": "txt",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".ods": "xlsx",
-    ".xls": "xlsx",
-    ".parquet": "parquet",
-    ".arb": "jsonl",
-    ".po": "po",
-    ".pot": "po",
-    ".xlf": "xml",
-    ".xliff": "xml",
-    ".resx": "xml",
-    ".fountain": "fountain",
-}
+_MAX_SHOWN = 60  # characters of a text that was given instead of a path
 
 
 @contextmanager
 def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Manifest]:
-    """Find out how to read the manifests of a run.
+    """Open the manifests of a run.
 
     Raises:
         ManifestError, SetupError: see `open_source`.
-        UsageError: a flag cannot be understood, or a file is named twice.
+        UsageError: a setting is invalid, or a file is given twice.
     """
     rules = ReadOptions.of(config)
     fields, is_shared = parse_map(config.map or ""), len(manifests) > 1
@@ -132,13 +104,14 @@ def _is_same(one: ManifestFile, other: ManifestFile) -> bool:
 def open_source(
     manifest: str, rules: ReadOptions | None = None, columns: ColumnMapping | None = None
 ) -> Iterator[ManifestFile]:
-    """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
+    """Open a manifest; a pipe is copied to a temporary file.
 
     Args:
-        columns: what becomes of its names; several manifests share one.
+        manifest: path; '-' is stdin.
+        columns: fields of its columns; several manifests share one.
     Raises:
-        ManifestError: no such file, a folder, not readable, or a suffix that says nothing.
-        SetupError: no room for a copy of a pipe.
+        ManifestError: the file does not exist, cannot be read, or its format is not known.
+        SetupError: there is no space for the copy of a pipe.
     """
     rules, columns = rules or ReadOptions(), columns or ColumnMapping()
     if manifest == "-":
@@ -152,7 +125,7 @@ def open_source(
     if os.path.isfile(manifest):
         with file, ExitStack() as stack:
             name = manifest[:-3] if manifest.lower().endswith(".gz") else manifest
-            has_suffix = os.path.splitext(name)[1].lower() in _SUFFIXES
+            has_suffix = _suffix_format(name) is not None
             format = rules.format or _format_of(manifest, name if has_suffix else manifest)
             unpacked = None
             if name != manifest:
@@ -183,10 +156,10 @@ def _open(manifest: str) -> BinaryIO:
 
 
 def _may_be_text(manifest: str, error: Exception) -> bool:
-    """Whether a manifest that is not there looks like what somebody wants to hear."""
+    """Return whether a missing manifest looks like a text to synthesize."""
     if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
         return False
-    if os.path.splitext(manifest)[1].lower() in _SUFFIXES:
+    if _suffix_format(manifest) is not None:
         return False
     return any(map(str.isspace, manifest)) or os.sep not in manifest
 
@@ -205,22 +178,29 @@ def _format_of(manifest: str, name: str) -> str:
     suffix = os.path.splitext(name)[1].lower()
     if suffix in (".xml", ".ts") and _STRINGS.search(start_of(manifest)):
         return "xml"
-    if suffix not in _SUFFIXES:
+    format = _suffix_format(name)
+    if format is None:
         if mistake := of_suffix(manifest) or of_content(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} is not a manifest format",
             remedy="add --manifest-format jsonl, csv, tsv, txt or another that --help lists",
         )
-    return _SUFFIXES[suffix]
+    return format
+
+
+def _suffix_format(name: str) -> str | None:
+    suffix = os.path.splitext(name)[1].lower()
+    table = read_table(_KINDS)["manifest"]
+    return next((format for format, suffixes in table.items() if suffix in suffixes), None)
 
 
 def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
-    """A temporary file that has no name any more, so that nothing can leave it behind.
+    """Copy a stream to a temporary file without a name, which the system always removes.
 
     Raises:
         ManifestError: the stream cannot be read, or it or one of its lines is too long.
-        SetupError: there is no room for the copy.
+        SetupError: there is no space for the copy.
     """
     folder = "the folder for temporary files"
     try:
@@ -241,7 +221,7 @@ def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
 
 
 def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """What is piped in. Raises ManifestError before an endless line or stream fills a disk."""
+    """Yield the blocks of a stream. Raises ManifestError before an endless one fills the disk."""
     total = line_start = 0
     has_lines = True
     while True:
@@ -265,12 +245,12 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
-    """Every row of a manifest in order, each judged by itself.
+    """Yield the rows of a manifest in order. Each is checked without regard to the others.
 
     Raises:
-        ManifestError: a file cannot be read, is of another encoding, or its header is wrong.
-        SetupError: a library for its format is missing.
-        StoppedEarly: it is not what it was when it was read first.
+        ManifestError: a file cannot be read, has another encoding, or its header is invalid.
+        SetupError: the library for a format is missing.
+        StoppedEarly: a file changed since its first opening.
     """
     number = 0
     is_by_content = any(source.rules.ids == "content" for source in manifest.all)
@@ -280,12 +260,12 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
         rows = RowBuilder(source, number, file, content_ids)
         try:
             if source.given is not None:
-                source.found.encoding = Encoding()  # of the file that has them too
+                source.found.encoding = Encoding()  # of the file with these rows
                 yield from source.given
             else:
                 yield from map(rows.row, _items(source))
         except (OSError, ManifestError) as error:
-            source.require_same()  # else that is what is wrong
+            source.require_same()  # a change explains the error
             if isinstance(error, ManifestError):
                 raise
             raise _unreadable(source.name, error, "check the file") from error
@@ -345,7 +325,7 @@ def _items(source: ManifestFile) -> Iterator[Item]:
 
 @contextmanager
 def _text_of(source: ManifestFile) -> Iterator[TextIO]:
-    """A file's text from its start."""
+    """Open the text of a manifest at its start."""
     assert source.found.encoding is not None
     with (
         source.open() as raw,
@@ -356,14 +336,14 @@ def _text_of(source: ManifestFile) -> Iterator[TextIO]:
 
 @contextmanager
 def _lines_of(source: ManifestFile) -> Iterator[Lines]:
-    """The lines of a text from their start."""
+    """Open the lines of a manifest at their start."""
     with _text_of(source) as file:
         yield Lines(file)
 
 
 def _encoding_of(source: ManifestFile) -> Encoding:
-    """How a file's bytes become text. JSON is UTF-8, or UTF-16 where a mark says so: which bytes
-    are not is told by row.
+    """Return the encoding of a manifest. JSON is UTF-8, or UTF-16 with a mark; invalid bytes are
+    reported with their rows.
     """
     if source.rules.encoding is not None:
         return Encoding(source.rules.encoding, "from --encoding")
@@ -377,12 +357,12 @@ def _encoding_of(source: ManifestFile) -> Encoding:
 
 _KINDS = Path(__file__).parent / "data" / "suffixes.toml"
 _ROWS = "a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line"
-_JOURNAL = "timings.jsonl"  # `folder.journal` has the name too, further up
+_JOURNAL = "timings.jsonl"  # `store.files` has this name too, in a higher room
 _OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
 
 
 def of_suffix(path: str) -> tuple[str, str] | None:
-    """For a file whose suffix is no manifest's: what is wrong, and the remedy; None: no idea."""
+    """Return problem and remedy for a file with the suffix of another kind of file, or None."""
     suffix = os.path.splitext(path)[1].lower()
     for kind in read_table(_KINDS)["kind"]:
         if suffix in kind["suffixes"]:
@@ -397,7 +377,7 @@ def start_of(path: str) -> bytes:
 
 
 def of_content(path: str) -> tuple[str, str] | None:
-    """For a file whose suffix is not known: what its first bytes show; None: it may be a text."""
+    """Return problem and remedy for a file by its first bytes; None: it may be a text."""
     start = start_of(path)
     for kind in read_table(_KINDS)["content"]:
         if start.lstrip(_BLANK).startswith(kind["start"].encode("latin-1")):
@@ -408,7 +388,7 @@ def of_content(path: str) -> tuple[str, str] | None:
 
 
 def of_folder(path: str) -> tuple[str, str]:
-    """For a folder: what is wrong, and the remedy."""
+    """Return problem and remedy for a folder."""
     try:
         names = sorted(os.listdir(path))
     except OSError:

@@ -1,9 +1,9 @@
 """Read workbooks of LibreOffice (.ods) and of Excel before 2007 (.xls).
 
-A cell of an .ods file has the text that its user sees. Repeated cells and rows are written once,
-with a count: a small file could stand for billions of cells, so they are counted first.
-For .xls, xlrd reads only the cells that exist; python-calamine would make room for
-the whole rectangle of each sheet.
+A cell of an .ods file contains the text that is shown. Repeated cells and rows are written once,
+with a count, so a small file could expand to billions of cells. They are counted first. For .xls,
+xlrd only reads cells that exist, while python-calamine would allocate the whole rectangle of each
+sheet.
 
 Source: OpenDocument 1.3, part 3, section 9.
 """
@@ -19,14 +19,13 @@ from typing import Any
 from tts_cli.errors import ManifestError, library_errors
 from tts_cli.extras import load
 from tts_cli.sources.archive import Archive
+from tts_cli.sources.row import CELL_ERRORS
 from tts_cli.sources.xlsx_scan import (
     MAX_CELLS,
     SAVE_AS_CSV,
     Grid,
-    NumberFormat,
     Sheet,
     cell_text,
-    column_letters,
     number_format,
     walk_xml,
 )
@@ -70,7 +69,7 @@ class OdsFile:
             (row, column): "shows an error"
             for row, cells in enumerate(walk.rows)
             for column, text in enumerate(cells)
-            if text.startswith("Err:") or text in ("#REF!", "#DIV/0!", "#N/A", "#VALUE!", "#NAME?")
+            if text.startswith("Err:") or text in CELL_ERRORS
         }
         return Grid(_rectangle(walk.rows, self._name, sheet), problems, walk.num_hidden)
 
@@ -104,7 +103,7 @@ class _OdsWalk:
         self._num_paragraphs = self._num_not_read = 0  # open elements
 
     def start(self, tag: str, values: Mapping[str, str]) -> None:
-        """Take in the start of an element."""
+        """Handle the start of an element."""
         values = {key.rpartition(":")[2]: value for key, value in values.items()}
         if tag == "style":
             self._style = values.get("name", "")
@@ -132,12 +131,12 @@ class _OdsWalk:
             self.text(_SPACES[tag])
 
     def text(self, text: str) -> None:
-        """Take in a text."""
+        """Handle a text."""
         if self._is_wanted and self._num_paragraphs and not self._num_not_read:
             self._cell.append(text)
 
     def end(self, tag: str) -> None:
-        """Take in the end of an element."""
+        """Handle the end of an element."""
         if tag == "p":
             self._num_paragraphs -= 1
         elif tag in _NOT_READ:
@@ -198,7 +197,7 @@ class XlsFile:
 
     def grid(self, sheet: Sheet) -> Grid:
         """Return the cells of a sheet. Raises ManifestError: there are too many."""
-        grid = Grid([])
+        grid = Grid()
         with self._errors():
             found = self._book.sheet_by_index(int(sheet.part))
             lengths = [found.row_len(row) for row in range(found.nrows)]
@@ -214,7 +213,7 @@ class XlsFile:
         return grid
 
     def _text(self, grid: Grid, sheet: Any, row: int, column: int) -> str:
-        """Return a cell as it shows; note what is wrong with it."""
+        """Return the text that a cell shows, and note problems in the grid."""
         xlrd, cell = self._xlrd, sheet.cell(row, column)
         value, kind = cell.value, cell.ctype
         if kind == xlrd.XL_CELL_ERROR:
@@ -233,9 +232,6 @@ class XlsFile:
         if kind != xlrd.XL_CELL_NUMBER:
             return cell_text(value)
         shape = number_format(code)
-        if isinstance(shape, NumberFormat):
-            return shape.show(value)
-        text = cell_text(value)
-        if shape is None:
-            grid.unfollowed.append(f"{column_letters(column)}{row + 1}, read as {text},")
-        return text
+        if isinstance(shape, bool):
+            return cell_text(value)
+        return grid.number(row, column, value, shape)

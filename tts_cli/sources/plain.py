@@ -1,20 +1,19 @@
 """Read plain text as a book: paragraphs between blank lines, with or without hard wraps, and
 headings by rules.
 
-Hard wraps are recognised by the lines' lengths: where most lines that another one follows are about
-as long as the longest, the lines of a block are one paragraph; elsewhere each line is one. In
-wrapped text a line that is indented alone begins a paragraph.
+Text is hard-wrapped if most lines with a line after them are about as long as the longest. Then the
+lines between blank lines are one paragraph, and an indented line begins a new one. In other texts
+each line is a paragraph.
 
-A heading is a line underlined by `===` or `---`, unless it ends as a sentence does, or one that
-`titles` knows by its words. In wrapped text it begins a block, elsewhere it may be anywhere; the
-line below it may be its title. A number, alone or with a title, is a heading only in a series:
-three or more that rise by one, with text after each, and only where no chapter was found by a word;
-so numbered stanzas, lists and the parts of a chapter stay inside. Headings that follow each other
-with nothing between are a list of contents, and no chapters. Parts are read before the chapter
-after them.
+A heading is a line that is underlined by `===` or `---` and does not end like a sentence, or a line
+that `titles` recognizes by its words. In wrapped text it is the first line after a blank one. The
+next line may be its title. A number, with or without a title, is only a heading in a series of at
+least three that rise by one, with text after each, in a text without other chapters. Numbered
+stanzas, lists and sections are therefore not chapters. Headings without text between them are a
+list of contents, and not chapters. Parts are read before the chapter after them.
 
-What print leaves in a text is not read: numbers and running heads of pages that form feeds part,
-hyphens that part words at the ends of lines, and the marks of Aozora Bunko (readings, notes of the
+Traces of print are not read: numbers and running heads of pages that are separated by form feeds,
+hyphens that divide words at line ends, and the marks of Aozora Bunko (readings, notes of the
 typist, the box that explains them, the colophon).
 """
 
@@ -36,21 +35,21 @@ _UNDERLINE = re.compile(r"\s*(={3,}|-{3,})\s*")
 _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_]{0,2000}?[^\s_])_(?![\w_])")
 _PICTURE = re.compile(r"\[Illustration(?::[^\[\]]{0,1000})?\]", re.IGNORECASE)
 _NO_TITLE_END = re.compile(r"[.!?…,;:][\"”’»)]*$")
-_FINAL = re.compile(r"[.…。][\"”’»」』)]*$")  # no title ends so
+_FINAL = re.compile(r"[.…。][\"”’»」』)]*$")  # never at the end of a title
 _END = re.compile(r"[.!?…。！？][\"'”’»」』)]*$")
 _MOST_ENDED = 0.7  # of wrapped lines end as sentences do
 _LEAST_SERIES = 3
 _LEAST_CONTENTS = 3  # entries of a list
 _MAX_ENTRY_CHARS = 500
-_MOST_BEFORE = 100  # headings in front of a list
-_LEAST_WRAP = 40  # narrower lines are as short as their text
-_MOST_TITLE_LINES = 4  # of a title that goes on; more are a paragraph
+_MOST_BEFORE = 100  # headings before a list
+_LEAST_WRAP = 40  # narrower lines are short texts, not wrapped
+_MOST_TITLE_LINES = 4  # of a long title; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_MIN_WORDS = 2_000  # different ones; a text with fewer does not show which parts are words
+_MIN_WORDS = 2_000  # different ones in a text, to know which parts of divided words are words
 _MIN_PAGES = 3
 _PAGE_NUMBER = re.compile(r"[-–—\[(]?\s*(?:[Pp]age\s+|p\.\s*)?(\d{1,4})\s*[-–—\])]?")
-_MARKED = "\2"  # before a line that is a heading by its marks; refused in texts
+_MARKED = "\2"  # before a line that is marked as a heading; rejected in texts
 _AOZORA = re.compile(r"［＃|^底本：|《[\u3040-\u30ff]+》", re.MULTILINE)
 _AOZORA_BOX = re.compile(r"^-{20,}\n[^\n]*記号について.*?^-{20,}$", re.MULTILINE | re.DOTALL)
 _AOZORA_END = re.compile(r"^底本：.*\Z", re.MULTILINE | re.DOTALL)
@@ -69,21 +68,21 @@ class _Line(NamedTuple):
 
 
 class _Numeral(NamedTuple):
-    """A line that is a heading if it stands in a series."""
+    """A line that is a heading if it belongs to a series."""
 
     heading: Heading
     value: int
     style: tuple[bool, bool]  # Roman, with a title
-    text: Text  # what it is else
+    text: Text  # used otherwise
 
 
 _Found = Block | _Numeral
 
 
 class Printed(NamedTuple):
-    """A text without what print leaves in it, and what that was."""
+    """A text without traces of print, and the kinds of these."""
 
-    text: str  # what is left out is empty lines, so that others keep their number
+    text: str  # with empty lines in place of them, which preserves line numbers
     left_out: tuple[str, ...]
     starts: tuple[int, ...]  # the first line of each page, from 1
 
@@ -103,7 +102,7 @@ def without_print(text: str) -> Printed:
     starts = [1]
     for page in pages[1:]:
         last, first = pieces[-1].rstrip()[-1:], "".join(page).lstrip()[:1]
-        is_cut = (last.isalnum() or last in ",-") and first.islower()  # a sentence goes on
+        is_cut = (last.isalnum() or last in ",-") and first.islower()  # the sentence continues
         pieces[-1] = pieces[-1].rstrip("\n") + "\n" if is_cut else pieces[-1] + "\f"
         starts.append(starts[-1] + pieces[-1].count("\n") + 2 * pieces[-1].count("\f"))
         pieces.append("\n".join(page).lstrip("\n") if is_cut else "\n".join(page))
@@ -116,8 +115,8 @@ def _aozora_heading(found: re.Match[str]) -> str:
 
 
 def _clear_pages(pages: list[list[str]]) -> bool:
-    """Empty the lines with a page's number, and those that most pages have at their ends, in
-    place. Return whether there were some.
+    """Empty the lines with numbers and running heads of pages, in place. Return whether there were
+    any.
     """
     edges = []  # of each page: its first and last filled lines
     for page in pages:
@@ -134,7 +133,7 @@ def _clear_pages(pages: list[list[str]]) -> bool:
     cleared = {
         key for key, value in numbers.items() if times >= _MIN_PAGES and value - key[0] == offset
     }
-    lone = {  # with a blank line to the text
+    lone = {  # separated from the text by a blank line
         (nth, place): re.sub(r"\d+", "", pages[nth][place]).strip()
         for nth, places in enumerate(edges)
         for place in places
@@ -148,12 +147,12 @@ def _clear_pages(pages: list[list[str]]) -> bool:
 
 
 def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
-    """The blocks of a text in order.
+    """Yield the blocks of a text in order.
 
     Args:
         text: with line ends as newlines.
         name: of the file, for messages.
-        is_wrapped: lines end as the page did; otherwise their lengths show it.
+        is_wrapped: whether lines are known to be hard-wrapped; otherwise their lengths decide.
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
@@ -171,7 +170,7 @@ def _newlines(found: re.Match[str]) -> str:
 
 
 def _groups(text: str) -> Iterator[list[_Line]]:
-    """Lines between blank ones."""
+    """Yield groups of lines between blank ones."""
     group: list[_Line] = []
     for number, text_of_line in enumerate(text.replace("\f", "\n\n").split("\n"), 1):
         line = _Line(number, text_of_line.rstrip())
@@ -185,7 +184,7 @@ def _groups(text: str) -> Iterator[list[_Line]]:
 
 
 def _wrap_width(groups: list[list[_Line]]) -> int:
-    """How wide the lines are where they end as the page did; 0: they do not."""
+    """Return the width of hard-wrapped lines; 0: the text is not wrapped."""
     followed = [len(line.text) for group in groups for line in group[:-1]]
     if not followed:
         return 0
@@ -198,7 +197,7 @@ def _wrap_width(groups: list[list[_Line]]) -> int:
 
 
 def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[_Found]:
-    """One group of lines: headings, breaks and paragraphs."""
+    """Yield the headings, breaks and paragraphs of one group of lines."""
     lines: list[_Line] = []
     place = 0
     while place < len(group):
@@ -219,7 +218,7 @@ def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterato
 
 
 def _stands_out(line: str, width: int) -> bool:
-    """Whether a line in the middle of a wrapped paragraph is a heading all the same."""
+    """Return whether a line inside of a wrapped paragraph is a heading."""
     title = title_of(line)
     is_short = 2 * len(line) < width or not line.isascii()
     return title is not None and title.is_numbered and is_short
@@ -228,7 +227,7 @@ def _stands_out(line: str, width: int) -> bool:
 def _heading(
     group: list[_Line], place: int, width: int, name: str
 ) -> tuple[Heading | _Numeral, int] | None:
-    """The heading that begins at a line, and its lines."""
+    """Return the heading that begins at a line, and the number of its lines."""
     line, where = group[place].text.strip(), f"{name}:{group[place].number}"
     if len(line) > MAX_HEADING_CHARS:
         return None
@@ -238,7 +237,7 @@ def _heading(
     middle = len(group[place].text) - len(line) // 2
     is_sentence = _FINAL.search(line) or (place > 0 and _END.search(line))
     found = None if is_sentence else _UNDERLINE.fullmatch(below)
-    if found and found.start(1) <= middle:  # else of a sum
+    if found and found.start(1) <= middle:  # otherwise it is the line of a sum
         return Heading(line, 1 if found[1][0] == "=" else 2, where), 2
     below = below.strip()
     title = title_of(line, is_loose=len(group) == 1)
@@ -262,7 +261,7 @@ def _heading(
 
 
 def _goes_on(line: str, below: str, width: int) -> bool:
-    """Whether a line ends where the page did: the next word had no place on it."""
+    """Return whether a line ends because the next word did not fit."""
     return len(line) + 1 + len(below.split()[0]) > 0.8 * width > _LEAST_WRAP
 
 
@@ -271,7 +270,7 @@ def _titled(heading: str, title: str) -> str:
 
 
 def _is_title(group: list[_Line], place: int, width: int) -> bool:
-    """Whether the line below a heading is its title."""
+    """Return whether the line after a heading is its title."""
     if place >= len(group):
         return False
     line = group[place].text.strip()
@@ -282,7 +281,7 @@ def _is_title(group: list[_Line], place: int, width: int) -> bool:
 
 
 def _reads_as_title(line: str) -> bool:
-    """Whether a line that no word tells may be a title: short, and no sentence."""
+    """Return whether a line without words of titles may be one: short, and not a sentence."""
     if len(line) > MAX_HEADING_CHARS or line[0].islower() or title_of(line):
         return False
     return line.isupper() or not _NO_TITLE_END.search(line)
@@ -296,9 +295,10 @@ def _texts(lines: list[_Line], width: int, name: str, words: Set[str]) -> Iterat
 
 
 def _without_contents(found: list[_Found]) -> list[_Found]:
-    """Headings that are a list of contents in front of the book, as text: three chapters or more
-    with nothing behind them, and what ends their list; or all that come again behind them, in the
-    first fifth of the text and with a few words each.
+    """Turn the headings of a list of contents into text.
+
+    Such a list has three or more chapters without text, and its end; or all its headings are
+    repeated later, and it is in the first fifth of the text, with few words per entry.
     """
     headings = {place: one for place, one in enumerate(found) if isinstance(one, Heading)}
     places = list(headings)
@@ -336,7 +336,7 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
 
 
 def _chars_behind(found: list[_Found], place: int) -> int:
-    """Characters between a heading and the next one."""
+    """Return the number of characters between a heading and the next one."""
     count = 0
     for at in range(place + 1, len(found)):
         block = found[at]
@@ -347,13 +347,13 @@ def _chars_behind(found: list[_Found], place: int) -> int:
 
 
 def _key(heading: Heading) -> str:
-    """What a heading has in common with its entry in a list: `chapter ii`."""
+    """Return the words that a heading shares with its entry in a list: `chapter ii`."""
     words = re.findall(r"\w+", heading.text.casefold())
     return " ".join([word for word in words[:3] if word != "the"][:2])
 
 
 def _settled(found: list[_Found]) -> Iterator[Block]:
-    """Numbers as what they are."""
+    """Yield blocks with numbers as headings or text."""
     chapters = [one for one in found if isinstance(one, Heading) and one.level == 2]
     titles = [title_of(one.text, is_loose=True) for one in chapters]
     numbers = [title.number for title in titles if title is not None and title.is_numbered]
@@ -361,7 +361,7 @@ def _settled(found: list[_Found]) -> Iterator[Block]:
     if numbers:
         first = next(place for place, one in enumerate(found) if one == chapters[0])
         series = _series(found)
-        if sum(place < first for place in series) > len(numbers):  # no parts of those chapters
+        if sum(place < first for place in series) > len(numbers):  # not parts of those chapters
             chosen = series
     for place, block in enumerate(found):
         if isinstance(block, _Numeral):
@@ -374,8 +374,8 @@ def _settled(found: list[_Found]) -> Iterator[Block]:
 
 
 def _continued(found: list[_Found], numbers: list[int | None]) -> set[int]:
-    """The places of titled numbers that go on where chapters by word end: in one collection the
-    sixth is ADVENTURE VI. THE TWISTED LIP, the seventh VII. THE BLUE CARBUNCLE.
+    """Return the places of numbers with titles that continue chapters with words. In a collection,
+    the sixth is ADVENTURE VI. THE TWISTED LIP, the seventh VII. THE BLUE CARBUNCLE.
     """
     last = numbers[-1] or 0
     chosen: set[int] = set()
@@ -389,15 +389,15 @@ def _continued(found: list[_Found], numbers: list[int | None]) -> set[int]:
 
 
 def _series(found: list[_Found]) -> set[int]:
-    """The places of numbers that head chapters: of one style, each with text behind, rising by one,
-    from one on or from where the part before ended.
+    """Return the places of numbers that are headings of chapters: of one style, each with text
+    after it, rising by one, from one or from the last number of the part before.
     """
     best: set[int] = set()
     for style in sorted({block.style for block in found if isinstance(block, _Numeral)}):
         runs: list[list[int]] = []
         numerals = list(_with_text(found, style))
         values = [value for _, value in numerals]
-        last = 0  # value of the number that was taken last
+        last = 0  # value of the last number in the series
         for nth, (place, value) in enumerate(numerals):
             behind = values[nth + 1 : nth + 2]
             is_misprint = runs and last > 1 and behind == [last + 2] and value != last + 1
@@ -414,14 +414,14 @@ def _series(found: list[_Found]) -> set[int]:
             one.text for one in (found[place - 1] for place in chosen) if isinstance(one, Text)
         ]
         if 2 * sum(_END.search(text) is None for text in before) > len(before):
-            continue  # sentences go on over them: they are of pages
+            continue  # sentences continue after them: they are numbers of pages
         if len(chosen) >= max(_LEAST_SERIES, len(best) + 1):
             best = chosen
     return best
 
 
 def _with_text(found: list[_Found], style: tuple[bool, bool]) -> Iterator[tuple[int, int]]:
-    """Place and value of the numbers of a style that have text behind them."""
+    """Yield place and value of the numbers of a style with text after them."""
     before: tuple[int, int] | None = None
     for place, block in enumerate(found):
         if isinstance(block, _Numeral) and block.style == style:
@@ -436,8 +436,8 @@ def _is_heading(blocks: list[Block], place: int) -> bool:
 
 
 def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
-    """Headings with the titles that stand below them, a blank line between: of parts in front of
-    a chapter, and of chapters where three of four have one.
+    """Yield headings with the titles that follow after a blank line: for parts before a chapter,
+    and for chapters if three out of four have such a title.
     """
     num_bare = 0
     titles: dict[bool, dict[int, str]] = {True: {}, False: {}}
@@ -462,7 +462,7 @@ def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
 
 
 def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
-    """A group's lines by paragraph."""
+    """Yield the lines of a group by paragraph."""
     if not is_wrapped:
         yield from ([line] for line in group)
         return
@@ -482,7 +482,7 @@ def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
 
 
 def _joined(lines: list[_Line], words: Set[str] = frozenset()) -> str:
-    """Lines as one text. A hyphen at a line's end is the word's own, as in "well-/known", unless
+    """Join lines. A hyphen at the end of a line is part of the word, as in "well-/known", unless
     the text has the word without it, or has neither part.
 
     Args:

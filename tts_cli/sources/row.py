@@ -1,7 +1,6 @@
-"""Check the fields of one manifest row, and make a plain value of it.
+"""Check the fields of one manifest row, and make a `Row` or a `BadRow`.
 
-A row is judged by itself here; what needs the other rows or the checkpoint is in
-`plan.checks`.
+Checks that need other rows or the checkpoint are in `plan.checks`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from tts_cli.text.words import is_blank, strip_markup
 
 
 def expand_greedy(given: Mapping[str, float]) -> dict[str, Any]:
-    """What a row or the flags give: its `greedy` holds for all codebooks unless it says otherwise
-    for the further ones.
+    """Return sampling settings in which `greedy` also applies to the further codebooks, unless they
+    have their own setting.
     """
     if "greedy" not in given:
         return dict(given)
@@ -38,27 +37,16 @@ MAX_TEXT_CHARS = 20_000
 MAX_PATH_CHARS = 4096
 MAX_EXTRA_CHARS = 1 << 16
 
+# Values of cells that show an error, in all programs for workbooks.
+CELL_ERRORS = ("#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!")
+
 CLONE_MODES = ("icl", "xvec")
 _FRAMES = Range(1, 1_000_000, is_integer=True)
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # except tab and newline
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 # Of spreadsheets, pandas and databases; "null" and "None" are words.
-_NO_VALUES = frozenset(
-    (
-        "#N/A",
-        "#NAME?",
-        "#REF!",
-        "#VALUE!",
-        "#DIV/0!",
-        "#NULL!",
-        "#NUM!",
-        "NaN",
-        "nan",
-        "NULL",
-        "<NA>",
-    )
-)
+_NO_VALUES = {*CELL_ERRORS, "#NULL!", "#NUM!", "NaN", "nan", "NULL", "<NA>"}
 _FORMULA = re.compile(r"=\s*[A-Z][A-Z0-9.]*\(.*\)")
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
@@ -77,17 +65,17 @@ def build_row(
     content_ids: ContentIds | None = None,
     strips_markup: bool = False,
 ) -> Row | BadRow:
-    """Check one row's values.
+    """Check the values of one row.
 
     Args:
-        values: field or alias -> value; None means not given, and so does "" in a table or
-            in an optional field.
+        values: by field or alias. None means not given, and so does "" in a table or an optional
+            field.
         line, number: position, see `Row`.
-        folder: where a relative `ref_audio` starts.
-        is_text: values are cells of a table, so numbers and booleans are written as text.
-        extra: see `Row`.
-        content_ids: names rows that give no id; None: their number does.
-        strips_markup: tags of style are no part of the text.
+        folder: base of a relative path in `ref_audio`.
+        is_text: whether values are cells of a table, with numbers and booleans as text.
+        extra: values of extra columns.
+        content_ids: makes ids for rows without one; None: the number becomes the id.
+        strips_markup: whether tags of style are removed from the text.
     """
     row_id: str | None = None
     try:
@@ -120,7 +108,7 @@ def build_row(
 
 
 def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Columns to keep, if a line of the journal has room for them."""
+    """Return extra values. Raises RowProblem: they are too large for a line of the journal."""
     if is_too_deep(extra):
         raise RowProblem(f"not a row: values are nested more than {MAX_DEPTH} deep")
     size = len(json.dumps(extra))
@@ -138,7 +126,7 @@ def _known_text(values: Mapping[str, Any]) -> str | None:
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
-    """Aliases resolved, empty values dropped, unknown fields refused."""
+    """Return values by field, without empty ones. Raises RowProblem: a field is not known."""
     given: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for key, value in values.items():
@@ -163,7 +151,7 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
 
 
 def _cell_problem(value: str) -> str | None:
-    """Return what is wrong with a cell of a table that a program has filled; None: nothing."""
+    """Return the problem of a cell that a program has filled with an error; None: it has none."""
     value = value.strip()
     if value in _NO_VALUES:
         return f"is {value!r}, by which programs mean no value; leave the cell empty or fill it"
@@ -173,7 +161,7 @@ def _cell_problem(value: str) -> str | None:
 
 
 def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:
-    """The id that a row gives."""
+    """Return the id of a row, or None. Raises RowProblem."""
     value = values.get("id")
     if is_text and value is not None:
         value = value.strip() or None
@@ -214,14 +202,14 @@ def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | flo
         raise RowProblem(f"{name}: must be {wanted}, not {shown(value)}")
     if isinstance(value, int) and abs(value) >= 2**64:
         raise RowProblem(f"{name}: has too many digits")
-    limits = _FRAMES if name == "max_frames" else SETTINGS[name].limits  # as the flags'
+    limits = _FRAMES if name == "max_frames" else SETTINGS[name].limits  # the same as of the flags
     if limits and (problem := limits.problem(value)):
         raise RowProblem(f"{name}: {problem}")
     return value if is_integer else float(value)
 
 
 def _clean_text(name: str, value: str, kind: str) -> str:
-    """Line ends as newlines, texts as they are seen; other control characters are refused."""
+    """Return a text with newlines as line ends. Raises RowProblem: it is not valid."""
     if "\r" in value:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     if match := _CONTROL.search(value):
@@ -251,7 +239,7 @@ def _without_markup(text: str) -> str:
 
 
 def _resolve_reference(fields: dict[str, Any], folder: str) -> None:
-    """Settle ref_audio's path and clone_mode in place."""
+    """Set the path in ref_audio and clone_mode, in place. Raises RowProblem."""
     is_xvec = fields.pop("x_vector_only_mode", None)
     mode = fields.get("clone_mode")
     if is_xvec is not None and mode is not None and is_xvec is not (mode == "xvec"):

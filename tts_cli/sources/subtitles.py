@@ -1,7 +1,8 @@
-"""Read subtitles as rows: a row a cue of an .srt, .vtt or .ass file, by pysubs2.
+"""Read subtitles as rows: one row per cue of an .srt, .vtt or .ass file, by pysubs2.
 
-A cue's number is its row's, and its times stand beside it as `start_s` and `end_s`. Lines of a cue
-are one text. A cue that only tells of a sound, or is empty, has no words, and stays silent.
+The number of a cue is that of its row, and its times become the extra columns `start_s` and
+`end_s`. The lines of a cue are one text. A cue without words, such as the name of a sound, is a
+silent row.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, TextIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.extras import load
+from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.dialect import OpenLines
 from tts_cli.sources.item import Item
 
@@ -22,12 +24,12 @@ log = logging.getLogger(__name__)
 
 _FIRST_LINES = 50
 MAX_FILE_CHARS = 64 << 20
-# What a line with the times of a cue looks like, in .srt and .vtt.
+# A line with the times of a cue, in .srt and .vtt.
 CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
 _SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
 _TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
-_WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke; two make a cue
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # who speaks, in .vtt
+_WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # the speaker, in .vtt
 _OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # as in {\an8}; .srt files have them too
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 SILENT = "\u266a"
@@ -36,13 +38,13 @@ _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 
 
 def has_cues(open_lines: OpenLines) -> bool:
-    """Whether a text begins as subtitles do."""
+    """Return whether the first lines of a text have times of cues."""
     with open_lines() as lines:
         return any(map(CUE_TIMES.match, islice(lines.each(), _FIRST_LINES)))
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:
-    """Seconds of a row's cue; None: it is of none."""
+    """Return the duration of the cue of a row; None: it has no cue."""
     try:
         return float(extra["end_s"]) - float(extra["start_s"])
     except (KeyError, TypeError, ValueError):
@@ -55,15 +57,11 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
     Args:
         file: the text, with bytes that are not UTF-8 as lone surrogates.
     Raises:
-        ManifestError: these are no subtitles, or too many.
+        ManifestError: the text is not valid as subtitles, or too long.
         SetupError: pysubs2 is missing.
     """
     pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
-    data = file.read(MAX_FILE_CHARS + 1).removeprefix("\ufeff")
-    if len(data) > MAX_FILE_CHARS:
-        raise ManifestError(
-            f"{name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
-        )
+    data = read_bounded(file, MAX_FILE_CHARS, name).removeprefix("\ufeff")
     data = data.encode(errors="surrogateescape").decode(errors="replace")
     text, num_timed = _WORD_TIME.subn("", data)
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
@@ -83,11 +81,11 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
         if cue.is_comment:
             continue
         plain = cue.plaintext
-        if cues.format in ("srt", "vtt"):  # where {E} is a text
+        if cues.format in ("srt", "vtt"):  # in which {E} is text
             plain = _OVERRIDE.sub("", cue.text).replace(r"\N", "\n").replace(r"\h", " ")
         said = [line.strip() for line in html.unescape(_TAG.sub("", plain)).splitlines()]
         fresh = [line for line in said if line not in last] if num_timed else said
-        last = said  # which YouTube's captions, timed by words, show again above the next line
+        last = said  # captions of YouTube with times of words repeat a line above the next one
         if voice := _VOICE.search(cue.text):
             cue.name = html.unescape(voice[1]).strip()
         text = " ".join(" ".join(fresh).split())

@@ -1,6 +1,4 @@
-"""Read the rows of a table: a header that names the columns, then a line of cells a row.
-`table_form` finds out how the table is written.
-"""
+"""Read the rows of a table: a header that names the columns, then one line of cells per row."""
 
 from __future__ import annotations
 
@@ -35,15 +33,14 @@ _MAX_TOLD = 5
 
 
 class TableHeader:
-    """The columns of one table. One without a name is called by its place: `#1` is the first.
+    """The columns of one table. A column without a name is called by its position, `#1` the first.
 
     Args:
-        cells: the names as they stand there.
+        cells: the names.
         place: file and line, for messages.
-        form: of the table, where it is a text.
+        form: of the table; None: it is in a workbook.
     Raises:
-        ManifestError: a name is no field and nobody says what becomes of it, or stands twice; none
-            is the text.
+        ManifestError: a name is unknown or occurs twice, or no column is the text.
     """
 
     def __init__(
@@ -61,7 +58,9 @@ class TableHeader:
         self._targets = form.targets if form and form.names else {}
         self._id_parts = form.id_parts if form else 0
         self._kept = KEEP if self._targets and columns.extra == ERROR else columns.extra
-        self.overhanging: list[str] = []  # ids or lines of rows with a cell behind the last name
+        self.overhanging: list[
+            str
+        ] = []  # ids or lines of rows with a cell after the last named column
         named = [name for name in names if name]
         named += [name for name in self.names if name in columns.fields and name not in named]
         for name in named:
@@ -87,7 +86,7 @@ class TableHeader:
 
     @property
     def _is_first_nameless(self) -> bool:
-        """Whether the first has no name, and no other but the last: several are one id together."""
+        """Whether the first column has no name, and all others but the last one have one."""
         return self.nameless - {len(self.names) - 1} == {0}
 
     def _check_names(self, named: list[str], place: str, form: Dialect | None) -> None:
@@ -124,7 +123,7 @@ class TableHeader:
                 )
 
     def is_read(self, column: int) -> bool:
-        """Whether a cell of that column, from 0, is of any account."""
+        """Return whether the cells of a column, from 0, are used."""
         return column < len(self.fields) and (
             self.fields[column] is not None or any(index == column for index, _ in self._extra)
         )
@@ -167,7 +166,7 @@ class TableHeader:
         )
 
     def tell_overhanging(self, name: str, num_rows: int) -> None:
-        """Warn where a last column without a name has something in some rows alone."""
+        """Log a warning if only some rows have a cell in the last column, which has no name."""
         found = self.overhanging
         if found and len(found) < num_rows:
             log.warning(
@@ -183,12 +182,33 @@ class TableHeader:
 def table_items(lines: Lines, form: Dialect, source: ManifestFile) -> Iterator[Item]:
     """Return an item per row of cells; a row may span lines inside quotes."""
     skip_directives(lines, form)
-    reader = form.reader(lines)
+    rows = _rows(lines, form)
     if form.names:
         header = TableHeader(list(form.names), source.columns, source.name, form)
     else:
-        header = _read_header(reader, lines, source, form)
+        header = _read_header(rows, source, form)
     num_columns, num_rows = len(header.names), 0
+    for start, cells, problem in rows:
+        num_rows += 1
+        if problem is None and len(cells) != num_columns:
+            kind = "list" if form.names else "header"
+            problem = RowProblem(
+                f"has {len(cells)} cells, but the {kind} has {num_columns}"
+                + _HOLDS_SEPARATOR * form.is_quoted
+            )
+        if problem is None:
+            yield header.item(cells, start)
+        else:
+            yield Item(start, problem=_table_problem(problem, start, lines.number))
+    header.tell_overhanging(source.name, num_rows)
+
+
+_Cells = tuple[int, list[str], RowProblem | csv.Error | None]  # first line, cells, or a problem
+
+
+def _rows(lines: Lines, form: Dialect) -> Iterator[_Cells]:
+    """Return the rows of a table that are not blank."""
+    reader = form.reader(lines)
     while True:
         lines.start_row()
         start = lines.number + 1
@@ -196,29 +216,17 @@ def table_items(lines: Lines, form: Dialect, source: ManifestFile) -> Iterator[I
             cells = next(reader)
             if lines.problem is not None:
                 raise RowProblem(lines.problem)
-            if not any(map(str.strip, cells)):
-                continue
-            if len(cells) != num_columns:
-                raise RowProblem(
-                    (
-                        f"has {len(cells)} cells, but the {'list' if form.names else 'header'} "
-                        f"has {num_columns}"
-                    )
-                    + _HOLDS_SEPARATOR * form.is_quoted
-                )
         except StopIteration:
-            break
+            return
         except (RowProblem, csv.Error) as problem:
-            yield Item(start, problem=_table_problem(problem, start, lines.number))
-            num_rows += 1
-            continue
-        num_rows += 1
-        yield header.item(cells, start)
-    header.tell_overhanging(source.name, num_rows)
+            yield start, [], problem
+        else:
+            if any(map(str.strip, cells)):
+                yield start, cells, None
 
 
 def _reason(problem: Exception) -> str:
-    """What the csv module says; it names a tab by the tab itself."""
+    """Return the message of the csv module, with tabs escaped."""
     if "new-line character" in str(problem):
         return "it contains a lone carriage return; save the file with Unix or Windows line ends"
     return str(problem).replace("\t", "\\t")
@@ -238,23 +246,15 @@ def _table_problem(problem: Exception, start: int, end: int) -> str:
     return message
 
 
-def _read_header(
-    reader: Iterator[list[str]], lines: Lines, source: ManifestFile, form: Dialect
-) -> TableHeader:
-    start = lines.number + 1
-    try:
-        while not any(map(str.strip, header := next(reader))):
-            lines.start_row()
-            start = lines.number + 1
-        if lines.problem is not None:
-            raise RowProblem(lines.problem)
-    except StopIteration:
-        raise ManifestError(
-            f"{source.name}: is empty",
-            remedy="put the column names into the first row, such as id,text",
-        ) from None
-    except (RowProblem, csv.Error) as problem:
+def _read_header(rows: Iterator[_Cells], source: ManifestFile, form: Dialect) -> TableHeader:
+    start, header, problem = next(rows, (0, [], None))
+    if problem is not None:
         raise ManifestError(
             f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
         ) from None
+    if not header:
+        raise ManifestError(
+            f"{source.name}: is empty",
+            remedy="put the column names into the first row, such as id,text",
+        )
     return TableHeader(header, source.columns, f"{source.name}:{start}", form)

@@ -1,55 +1,27 @@
-"""Find titles of chapters and parts by their words, in the languages of the guide: a word such as
-CHAPTER, KAPITEL or STAVE with a number, an ordinal with such a word, a word such as PROLOGUE alone;
-and numbers, alone or with a title, which are titles in a series only.
+"""Recognize titles of chapters and parts, in the languages of the guide: a word such as CHAPTER,
+KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. Numbers, with or without a
+title, are only titles in a series. The words are in `data/titles.toml`.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
+from tts_cli.plain import read_table
 from tts_cli.text.english.roman import NUMERALS
 
-_WORDS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty "
-    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf "
-    "un une deux trois quatre cinq sept huit neuf dix onze douze "
-    "uno dos tres cuatro cinco seis siete ocho nueve diez once doce "
-    "due tre quattro cinque sei sette otto nove dieci undici dodici "
-    "um dois três quatro sete oito dez onze doze"
+_TABLE = read_table(Path(__file__).parent / "data" / "titles.toml")
+_ANY_WORD, _ANY_ORDINAL, _CHAPTER_WORD, _PART_WORD, _ALONE_WORD = (
+    "|".join(_TABLE[key]) for key in ("numbers", "ordinals", "chapter", "part", "alone")
 )
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-    "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth last "
-    "erste[rs]? zweite[rs]? dritte[rs]? vierte[rs]? fünfte[rs]? sechste[rs]? siebte[rs]? "
-    "siebente[rs]? achte[rs]? neunte[rs]? zehnte[rs]? elfte[rs]? zwölfte[rs]? letzte[rs]? "
-    "premi(?:er|ère) deuxième second troisième quatrième cinquième sixième septième huitième "
-    "neuvième dixième onzième douzième derni(?:er|ère) "
-    "primer[oa]? segund[oa] tercer[oa]? cuart[oa] quint[oa] sext[oa] séptim[oa] octav[oa] "
-    "noven[oa] décim[oa] últim[oa] prim[oa] second[oa] terz[oa] quart[oa] sest[oa] settim[oa] "
-    "ottav[oa] non[oa] "
-    "decim[oa] ultim[oa] primeir[oa] terceir[oa] sétim[oa] oitav[oa] non[oa] "
-    "перв(?:ый|ая) втор(?:ой|ая) трет(?:ий|ья) четв[её]рт(?:ый|ая) пят(?:ый|ая) шест(?:ой|ая) "
-    "седьм(?:ой|ая) восьм(?:ой|ая) девят(?:ый|ая) десят(?:ый|ая)"
-)
-_ANY_WORD = "|".join(dict.fromkeys(_WORDS.split()))
-_ANY_ORDINAL = "|".join(dict.fromkeys(_ORDINALS.split()))
 _NUMBER = (
     rf"(?:[0-9]{{1,4}}|[IVXLCDM]{{1,9}}|(?i:(?:the|der|die|das|le|la)\s+)?(?i:{_ANY_ORDINAL})|"
     rf"(?i:(?:twenty|thirty|forty|fifty)[- ])?(?i:{_ANY_WORD}))(?![\w])"
 )
-_CHAPTER = (
-    r"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:chapter|letter|section|act|scene|canto|stave|fytte|adventure|episode|lesson|tale|"
-    r"kapitel|akt|szene|gesang|abenteuer|chapitre|acte|scène|chant|lettre|"
-    r"cap[ií]tulo|acto|escena|capitolo|atto|scena|ato|cena|глава|письмо|действие|песнь|"
-    r"brief|aufzug|auftritt|hoofdstuk|rozdział|розділ|kapitola|bölüm|luku|chương|bab|κεφάλαιο|"
-    r"الفصل|अध्याय))"
-)
-_PART = (
-    r"(?i:part|book|volume|teil|buch|band|partie|livre|tome|parte|libro|livro|tomo|"
-    r"часть|книга|том)"
-)
+_CHAPTER = rf"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:{_CHAPTER_WORD}))"
+_PART = rf"(?i:{_PART_WORD})"
 _TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,160})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
 _WORD = rf"(?:(?P<part>{_PART})|{_CHAPTER})"
 _JOIN = r"(?:\s*[.#:№-]\s*|(?=[0-9])|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
@@ -68,10 +40,7 @@ _CJK = re.compile(
     r"|제\s?[0-9]{1,4}\s?(?:(?P<part_ko>[부권])|[장화막])(?P<title_ko>[^\n]{0,40})"
     r"|[0-9]{1,4}\s?[화장話话章](?:[\s.:]+[^\n。]{1,40})?"
 )
-_ALONE = re.compile(
-    r"(?i:prologue|epilogue|introduction|preface|foreword|afterword|prolog|epilog|vorwort|nachwort|"
-    r"einleitung|avant-propos|pr[óo]logo|ep[íi]logo|prologo|epilogo|пролог|эпилог|序章|終章|终章|楔子)[.:]?"
-)
+_ALONE = re.compile(rf"(?i:{_ALONE_WORD})[.:]?")
 _NUMERAL = re.compile(
     r"(?P<number>[0-9]{1,3}|[IVXLC]{1,8})(?:[.)]?|\s*[.:)–—-]\s*(?P<title>\S[^\n]{0,60}[^\s.!?,;:]))"
 )
@@ -80,21 +49,21 @@ _ROMAN = {numeral: value for value, numeral in enumerate(NUMERALS)}
 
 
 class Title(NamedTuple):
-    """A line that is a title, or may be one."""
+    """A line that is or may be a title."""
 
     text: str  # without decoration
-    is_part: bool = False  # stands above chapters
-    is_numbered: bool = False  # by a word and a number
-    has_title: bool = False  # beside its number
-    value: int | None = None  # of a number alone
-    number: int | None = None  # behind its word, in figures
+    is_part: bool = False  # a part with chapters in it
+    is_numbered: bool = False  # has a word and a number
+    has_title: bool = False  # in addition to its number
+    value: int | None = None  # of a number without a word
+    number: int | None = None  # after its word
 
 
 def title_of(line: str, *, is_loose: bool = False) -> Title | None:
-    """What a line is by its words; None: text.
+    """Return the title that a line is by its words; None: it is text.
 
     Args:
-        is_loose: nothing stands right above or below it, so that its title may begin small.
+        is_loose: whether blank lines surround it, so that its title may start in lower case.
     """
     line = line.strip()
     decorated = _DECORATED.fullmatch(line)
@@ -120,5 +89,5 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
 
 
 def _value(number: str) -> int | None:
-    """Of a number in figures or a Roman numeral."""
+    """Return the value of a decimal or Roman numeral."""
     return int(number) if number.isdecimal() else _ROMAN.get(number)

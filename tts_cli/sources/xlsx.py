@@ -1,19 +1,16 @@
-"""Read the rows of a workbook, with every cell as its user sees it: dates, numbers, results of
-formulas.
+"""Read the rows of a workbook, with cells as they are shown: dates, numbers, results of formulas.
 
-python-calamine reads the values, and `workbook_scan` what it does not tell. A sheet is read whole,
-so its size is bounded; a million rows are for CSV or JSONL.
+A sheet is read whole, so its size is bounded. For a million rows, use CSV or JSONL.
 """
 
 from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
-from tts_cli.errors import ManifestError, library_errors
-from tts_cli.extras import load
+from tts_cli.errors import ManifestError
 from tts_cli.named import first_few, nearest, shown
 from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
 from tts_cli.sources.item import Item
@@ -23,11 +20,8 @@ from tts_cli.sources.xlsx_scan import (
     MAX_FILE_BYTES,
     SAVE_AS_CSV,
     Grid,
-    NumberFormat,
     Sheet,
-    SheetScan,
-    WorkbookFile,
-    cell_text,
+    XlsxFile,
     column_letters,
 )
 
@@ -67,37 +61,16 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
         raise ManifestError(
             f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"
         )
-    if grid.unfollowed and is_first:
+    if grid.unsupported and is_first:
         log.warning(
             "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first",
             name,
-            len(grid.unfollowed),
-            grid.unfollowed[0],
+            len(grid.unsupported),
+            grid.unsupported[0],
         )
 
 
-class _Xlsx:
-    """An .xlsx file."""
-
-    def __init__(self, archive: Archive, name: str) -> None:
-        self._file, self._name = WorkbookFile(archive, name), name
-        self.sheets = self._file.sheets
-
-    def grid(self, sheet: Sheet) -> Grid:
-        """Return the cells of a sheet."""
-        values, scan = _read(self._file, sheet, self._name)
-        grid = Grid([], scan.problems, scan.hidden_rows)
-        grid.rows = (
-            [
-                _shown((index, column), value, scan.formats, grid.unfollowed)
-                for column, value in enumerate(line_values)
-            ]
-            for index, line_values in enumerate(values)
-        )
-        return grid
-
-
-def _open(data: bytes, name: str) -> _Xlsx | OdsFile | XlsFile:
+def _open(data: bytes, name: str) -> XlsxFile | OdsFile | XlsFile:
     """Open a workbook; its first bytes and parts show the kind."""
     if len(data) > MAX_FILE_BYTES:
         raise ManifestError(f"{name}: is larger than {MAX_FILE_BYTES >> 20} MiB", SAVE_AS_CSV)
@@ -105,7 +78,7 @@ def _open(data: bytes, name: str) -> _Xlsx | OdsFile | XlsFile:
         return XlsFile(data, name)
     archive = Archive(io.BytesIO(data), name, "save it again", MAX_TOTAL_BYTES)
     is_ods = b"opendocument" in archive.read("mimetype") if "mimetype" in archive.names else False
-    return OdsFile(archive, name) if is_ods else _Xlsx(archive, name)
+    return OdsFile(archive, name) if is_ods else XlsxFile(archive, name)
 
 
 def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
@@ -137,39 +110,10 @@ def _tell(sheets: list[Sheet], sheet: Sheet, grid: Grid, name: str) -> None:
         log.warning("%s: %d hidden rows are read like the others", name, grid.num_hidden)
 
 
-def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]], SheetScan]:
-    what = f"{name}: .xlsx, unless the sheet is saved as CSV,"
-    python_calamine = load("xlsx", "python-calamine", what)
-    data, scan = book.repacked(sheet)
-    with library_errors(f"{name}: sheet {sheet.name!r}", "save it as .xlsx again"):
-        opened = python_calamine.load_workbook(io.BytesIO(data))
-        values: list[list[Any]] = opened.get_sheet_by_name(sheet.name).to_python(
-            skip_empty_area=False
-        )
-    return values, scan
-
-
 def _problem(index: int, cells: list[str], grid: Grid, header: TableHeader) -> str | None:
-    """What is wrong with a cell of a row that stands for anything."""
+    """Return the first problem of a cell in a column that is used; None: there is none."""
     for column in range(len(cells)):
         why = grid.problems.get((index, column))
         if why is not None and header.is_read(column):
             return f"cell {column_letters(column)}{index + 1} {why}"
     return None
-
-
-def _shown(
-    place: tuple[int, int],
-    value: Any,
-    formats: Mapping[tuple[int, int], NumberFormat | None],
-    unfollowed: list[str],
-) -> str:
-    """A cell's text."""
-    if isinstance(value, float) and place in formats:
-        shape = formats[place]
-        if shape is not None:
-            return shape.show(value)
-        text = cell_text(value)
-        unfollowed.append(f"{column_letters(place[1])}{place[0] + 1}, read as {text},")
-        return text
-    return cell_text(value)

@@ -1,11 +1,10 @@
-"""Scan an .xlsx file before a library reads it: that its sizes are bearable, and what the library
-does not tell.
+"""Read .xlsx files: python-calamine reads the values, after a scan of the file.
 
-The file is a zip of XML. Its parts are unpacked here, no further than a limit, and packed again
-without compression: the library gets what was looked at, and no bomb. It makes room for the whole
-rectangle of a sheet's cells, so a lone cell in the last corner would end the process: the sheet is
-walked through beforehand. The walk also finds cells that show an error, formulas that were never
-calculated, and how numbers are shown: the library gives the first two as empty cells.
+The file is a ZIP file of XML. Its parts are unpacked here within limits, and packed again without
+compression for the library. The library allocates the whole rectangle of a sheet's cells, so that a
+single cell in the last corner would exhaust memory. The scan therefore checks the size of the
+sheet. It also finds errors and formulas without results, which the library returns as empty cells,
+and the formats of numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
-from tts_cli.errors import ManifestError
+from tts_cli.errors import ManifestError, library_errors
+from tts_cli.extras import load
 from tts_cli.sources.archive import Archive
 
 MAX_FILE_BYTES = 64 << 20
@@ -29,7 +29,9 @@ MAX_COLUMNS = 16_384
 MAX_ROWS = 1 << 20
 MAX_TEXT_BYTES = 256 << 20  # of a sheet's cells, a shared text counted in each cell that has it
 _MAX_SHEETS = 1000
+_MAX_ELEMENTS = 1 << 18  # of styles or relations; Excel has 65,490 styles
 
+_SAVE_AGAIN = "save it as .xlsx again"
 SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
 _WORKBOOK = "xl/workbook.xml"
 _RELATIONS = "xl/_rels/workbook.xml.rels"
@@ -53,14 +55,14 @@ StartElement = Callable[[str, Mapping[str, str]], None]  # name without a prefix
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a number is shown: padded with zeros, with so many decimals, as a percentage."""
+    """The format of a number: digits with leading zeros, decimals, percentage."""
 
     digits: int
     decimals: int
     is_percent: bool
 
     def show(self, value: float) -> str:
-        """The number as its cell shows it."""
+        """Return a number as its cell shows it."""
         value *= 100 if self.is_percent else 1
         width = self.digits + (self.decimals + 1 if self.decimals else 0) + (value < 0)
         return f"{value:0{width}.{self.decimals}f}" + "%" * self.is_percent
@@ -68,38 +70,36 @@ class NumberFormat:
 
 @dataclass
 class Grid:
-    """The cells of a sheet as their user sees them. Places are (row, column), both from 0."""
+    """The cells of a sheet as they are shown. Places are (row, column), both from 0."""
 
-    rows: Iterable[list[str]]
+    rows: Iterable[list[str]] = ()
     problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
     num_hidden: int = 0  # rows
-    unfollowed: list[str] = field(default_factory=list)  # cells in a number format of no use here
+    unsupported: list[str] = field(default_factory=list)  # cells with an unsupported number format
 
-
-@dataclass
-class SheetScan:
-    """What a sheet's XML says besides its values. Places are (row, column), both from 0."""
-
-    hidden_rows: int = 0
-    problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
-    # How a number is shown, where that is not its value; None: in a way that is not followed.
-    formats: dict[tuple[int, int], NumberFormat | None] = field(default_factory=dict)
+    def number(self, row: int, column: int, value: float, shape: NumberFormat | None) -> str:
+        """Return a number as its cell shows it; note it if its format is not supported (None)."""
+        if shape is not None:
+            return shape.show(value)
+        text = cell_text(value)
+        self.unsupported.append(f"{column_letters(column)}{row + 1}, read as {text},")
+        return text
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One sheet of a workbook, as the workbook lists it."""
+    """One sheet of a workbook."""
 
     name: str
     part: str  # of the zip, or its number
     is_hidden: bool
 
 
-class WorkbookFile:
-    """The parts of one .xlsx file.
+class XlsxFile:
+    """An .xlsx file.
 
     Raises:
-        ManifestError: it is none, or too large.
+        ManifestError: it is damaged or too large.
     """
 
     def __init__(self, archive: Archive, name: str) -> None:
@@ -109,29 +109,48 @@ class WorkbookFile:
         self._styles = relations.get(_STYLES, "")
         self.sheets = self._sheets(relations)
 
-    def repacked(self, sheet: Sheet) -> tuple[bytes, SheetScan]:
-        """A workbook that the library can be given, and what it will not tell of one sheet."""
+    def grid(self, sheet: Sheet) -> Grid:
+        """Return the cells of a sheet. Raises ManifestError, SetupError."""
+        what = f"{self._name}: .xlsx, unless the sheet is saved as CSV,"
+        python_calamine = load("xlsx", "python-calamine", what)
         content = self._archive.read(sheet.part)
-        scan = self._scan(content, sheet)
+        walk = self._scan(content, sheet)
+        packed = self._repacked(sheet.part, content)
+        with library_errors(f"{self._name}: sheet {sheet.name!r}", _SAVE_AGAIN):
+            opened = python_calamine.load_workbook(packed).get_sheet_by_name(sheet.name)
+            values: list[list[Any]] = opened.to_python(skip_empty_area=False)
+        grid, formats = walk.grid, walk.formats
+        grid.rows = (
+            [
+                grid.number(row, column, value, formats[row, column])
+                if isinstance(value, float) and (row, column) in formats
+                else cell_text(value)
+                for column, value in enumerate(cells)
+            ]
+            for row, cells in enumerate(values)
+        )
+        return grid
+
+    def _repacked(self, part: str, content: bytes) -> io.BytesIO:
+        """Return a file for the library, of one sheet."""
         found = io.BytesIO()
         with zipfile.ZipFile(found, "w") as packed:
-            for part in (_WORKBOOK, _RELATIONS, self._styles, self._shared):
-                if part:
-                    packed.writestr(part, self._archive.read(part))
-            packed.writestr(sheet.part, content)
+            for other in filter(None, (_WORKBOOK, _RELATIONS, self._styles, self._shared)):
+                packed.writestr(other, self._archive.read(other))
+            packed.writestr(part, content)
             packed.writestr("_rels/.rels", _ROOT)
-        return found.getvalue(), scan
+        found.seek(0)
+        return found
 
     def _error(self, problem: str, remedy: str) -> ManifestError:
         return ManifestError(f"{self._name}: {problem}", remedy=remedy)
 
     def _relations(self) -> dict[str, str]:
-        """Id, or last part of the kind, of what the workbook refers to -> part of the zip."""
+        """Return the parts of the zip that the workbook refers to, by id, and by kind for some."""
         found: dict[str, str] = {}
-
-        def start(tag: str, values: Mapping[str, str]) -> None:
-            if tag != "Relationship" or values.get("TargetMode") == "External":
-                return
+        for _, values in self._elements(_RELATIONS, "Relationship"):
+            if values.get("TargetMode") == "External":
+                continue
             target = values.get("Target", "")
             part = target[1:] if target.startswith("/") else posixpath.join("xl", target)
             part = posixpath.normpath(part)
@@ -139,34 +158,25 @@ class WorkbookFile:
             kind = values.get("Type", "").rpartition("/")[2]
             if kind in (_SHARED, _STYLES):
                 found[kind] = part
-
-        self._walk(self._archive.read(_RELATIONS), _RELATIONS, start)
         return found
 
     def _sheets(self, relations: Mapping[str, str]) -> list[Sheet]:
         found: list[Sheet] = []
-
-        def start(tag: str, values: Mapping[str, str]) -> None:
-            if tag != "sheet" or len(found) > _MAX_SHEETS:
-                return
+        for _, values in self._elements(_WORKBOOK, "sheet")[:_MAX_SHEETS]:
             link = next((values[key] for key in values if key.rpartition(":")[2] == "id"), "")
             part = relations.get(link, "")
             if "worksheets/" in part:  # others are charts and dialogs
                 is_hidden = values.get("state", "visible") != "visible"
                 found.append(Sheet(values.get("name", ""), part, is_hidden))
-
-        self._walk(self._archive.read(_WORKBOOK), _WORKBOOK, start)
         return found
 
-    def _scan(self, content: bytes, sheet: Sheet) -> SheetScan:
+    def _scan(self, content: bytes, sheet: Sheet) -> _SheetWalk:
         walk = _SheetWalk(self._formats(), self._text_sizes())
         try:
             self._walk(content, sheet.part, walk.start, walk.text)
             walk.end_cell()
         except _ReferenceError as error:
-            raise self._error(
-                f"{sheet.part}: is damaged: {error}", "save it as .xlsx again"
-            ) from None
+            raise self._error(f"{sheet.part}: is damaged: {error}", _SAVE_AGAIN) from None
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
@@ -179,7 +189,7 @@ class WorkbookFile:
                 f"sheet {sheet.name!r} has more than {MAX_TEXT_BYTES >> 20} MiB of text",
                 f"delete what is no row, or {SAVE_AS_CSV}",
             )
-        return walk.scan
+        return walk
 
     def _text_sizes(self) -> list[int]:
         """Return the sizes of the shared texts, in bytes of UTF-8."""
@@ -198,23 +208,31 @@ class WorkbookFile:
         return sizes
 
     def _formats(self) -> list[NumberFormat | bool | None]:
-        """By style of a cell: how numbers are shown; None: not followed, False: as they are."""
+        """Return how numbers are shown, by style of a cell; see `number_format`."""
         own: dict[int, str] = {}
         found: list[NumberFormat | bool | None] = []
+        groups = ("cellXfs", "cellStyleXfs", "cellStyles", "dxfs")
         is_cell_style = False
-
-        def start(tag: str, values: Mapping[str, str]) -> None:
-            nonlocal is_cell_style
+        for tag, values in self._elements(self._styles, "numFmt", "xf", *groups):
             if tag == "numFmt":
                 own[_number(values.get("numFmtId"))] = values.get("formatCode", "")
-            elif tag in ("cellXfs", "cellStyleXfs", "cellStyles", "dxfs"):
+            elif tag in groups:
                 is_cell_style = tag == "cellXfs"
-            elif tag == "xf" and is_cell_style:
+            elif is_cell_style:
                 number = _number(values.get("numFmtId"))
                 found.append(number_format(own.get(number, _BUILT_IN.get(number, "?"))))
+        return found
 
-        if self._styles:
-            self._walk(self._archive.read(self._styles), self._styles, start)
+    def _elements(self, part: str, *tags: str) -> list[tuple[str, Mapping[str, str]]]:
+        """Return the elements of a part with certain tags, and their attributes; none for ""."""
+        found: list[tuple[str, Mapping[str, str]]] = []
+
+        def start(tag: str, values: Mapping[str, str]) -> None:
+            if tag in tags and len(found) < _MAX_ELEMENTS:
+                found.append((tag, values))
+
+        if part:
+            self._walk(self._archive.read(part), part, start)
         return found
 
     def _walk(
@@ -224,7 +242,7 @@ class WorkbookFile:
         start: StartElement,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        walk_xml(content, f"{self._name}: {part}", "save it as .xlsx again", start, text)
+        walk_xml(content, f"{self._name}: {part}", _SAVE_AGAIN, start, text)
 
 
 def walk_xml(
@@ -262,19 +280,21 @@ def walk_xml(
 class _ReferenceError(ValueError):
     """A row number or cell reference that Excel does not write.
 
-    The library reads some of them as places far away (`A4294967295`), and allocates that much.
+    The library accepts some of them, such as `A4294967295`, and allocates all rows up to it.
     """
 
 
 class _SheetWalk:
-    """Notes what a sheet's elements say, in their order.
+    """Collects facts about the cells of a sheet.
 
     Args:
         text_sizes: bytes of each shared text.
     """
 
     def __init__(self, formats: list[NumberFormat | bool | None], text_sizes: list[int]) -> None:
-        self.scan = SheetScan()
+        self.grid = Grid()  # without rows
+        # Formats of numbers that are not shown as they are; None: not supported.
+        self.formats: dict[tuple[int, int], NumberFormat | None] = {}
         self.last_row = self.last_column = -1
         self.text_bytes = 0  # of the cells' shared texts
         self._formats = formats
@@ -285,13 +305,13 @@ class _SheetWalk:
         self._shared_index: str | None = None  # the characters so far; None: not a shared text
 
     def text(self, part: str) -> None:
-        """Take in a text."""
+        """Handle a text."""
         self._has_value = self._has_value or self._is_in_value
         if self._shared_index is not None and self._is_in_value:
             self._shared_index += part
 
     def start(self, tag: str, values: Mapping[str, str]) -> None:
-        """Take in the start of an element."""
+        """Handle the start of an element."""
         self._is_in_value = tag in ("v", "t")
         if tag == "v":
             self._count_shared()
@@ -309,7 +329,7 @@ class _SheetWalk:
             self._row = int(number) - 1
             self._column = -1
             self.last_row = max(self.last_row, self._row)
-            self.scan.hidden_rows += values.get("hidden") in ("1", "true")
+            self.grid.num_hidden += values.get("hidden") in ("1", "true")
 
     def _start_cell(self, values: Mapping[str, str]) -> None:
         reference = values.get("r")
@@ -329,14 +349,14 @@ class _SheetWalk:
             style = _number(values["s"])
             shape = self._formats[style] if 0 <= style < len(self._formats) else False
             if not isinstance(shape, bool):
-                self.scan.formats[self._row, self._column] = shape
+                self.formats[self._row, self._column] = shape
 
     def end_cell(self) -> None:
-        """The cell before is complete."""
+        """Complete the last cell."""
         if self._is_error:
-            self.scan.problems[self._row, self._column] = "shows an error"
+            self.grid.problems[self._row, self._column] = "shows an error"
         elif self._has_formula and not self._has_value:
-            self.scan.problems[self._row, self._column] = (
+            self.grid.problems[self._row, self._column] = (
                 "contains a formula without a saved result; open and save the file in Excel"
             )
         self._count_shared()
@@ -345,7 +365,7 @@ class _SheetWalk:
         self._is_in_value = self._is_text = False
 
     def _count_shared(self) -> None:
-        """Add the size of the shared text that was named; an index in an odd form may be any's."""
+        """Add the size of a shared text; for an unusual form of its index, the largest size."""
         if self._shared_index:
             index, sizes = _number(self._shared_index), self._text_sizes
             self.text_bytes += sizes[index] if 0 <= index < len(sizes) else self._largest
@@ -357,7 +377,7 @@ def _number(text: str | None, default: int = -1) -> int:
 
 
 def _column_number(letters: str) -> int:
-    """A is 0, AA is 26."""
+    """Return the number of a column: A is 0, AA is 26."""
     number = 0
     for letter in letters:
         number = 26 * number + ord(letter) - 64
@@ -365,7 +385,7 @@ def _column_number(letters: str) -> int:
 
 
 def column_letters(number: int) -> str:
-    """The name of a column; 0 is A."""
+    """Return the name of a column; 0 is A."""
     letters = ""
     number += 1
     while number:
@@ -375,7 +395,7 @@ def column_letters(number: int) -> str:
 
 
 def number_format(code: str) -> NumberFormat | bool | None:
-    """None: shown in a way that is not followed. False: as it is, or a date."""
+    """Return the format for a code; None: it is not supported; False: no format, or a date."""
     if code in ("General", "@", "0", ""):
         return False
     if match := _NUMBER.fullmatch(code):
@@ -385,7 +405,7 @@ def number_format(code: str) -> NumberFormat | bool | None:
 
 
 def cell_text(value: Any) -> str:
-    """A value as Excel shows it where nobody chose another format; days as 2024-03-05."""
+    """Return a value as Excel shows it by default; days as 2024-03-05."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

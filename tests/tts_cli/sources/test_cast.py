@@ -134,7 +134,7 @@ def test_a_folder_and_nothing(tmp_path: Path) -> None:
 
 def test_places_in_a_file(tmp_path: Path) -> None:
     path = write(tmp_path, 'a = 1\n[b."c d"]\n"e f" = 2\ng.h = 3\n[[i]]\nj = 4\n')
-    file = TomlFile(path, UsageError)
+    file = TomlFile(path)
     places = {("a",): 1, ("b",): 2, ("b", "c d"): 2, ("b", "c d", "e f"): 3}
     places |= {("b", "c d", "g", "h"): 4, ("i", "j"): 6}
     for keys, line in places.items():

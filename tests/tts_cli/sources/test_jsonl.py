@@ -85,7 +85,7 @@ def test_a_document_is_bounded(make_source: MakeSource, monkeypatch: pytest.Monk
     source = make_source(json.dumps([{"text": "x" * 1000}] * 10), "m.json")
     assert sum(isinstance(row, Row) for row in read_rows(source)) == 10
     monkeypatch.setattr(jsonl, "MAX_DOCUMENT_CHARS", 5000)
-    with pytest.raises(ManifestError, match="Mi characters of JSON; write one object per line"):
+    with pytest.raises(ManifestError, match="Mi characters; write one object per line"):
         list(read_rows(source))
 
 

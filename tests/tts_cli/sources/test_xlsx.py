@@ -8,10 +8,12 @@ import logging
 import sys
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from make_xlsx import bare_workbook, sheet_xml, workbook
+from bounds import bounded
+from make_xlsx import NAMESPACE, bare_workbook, sheet_xml, workbook
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
@@ -193,6 +195,13 @@ class TestHostile:
             packed.writestr("xl/media/image1.png", bytes(40 << 20))
             packed.writestr("../outside.xml", "x")
         assert read(make_source, found.getvalue()) == []
+
+    def test_millions_of_styles(self, make_source: MakeSource, tmp_path: Path) -> None:
+        """A list of them all would take a gigabyte; the file has 15 kB."""
+        styles = f"<styleSheet {NAMESPACE}><cellXfs>{'<xf/>' * 3_000_000}</cellXfs></styleSheet>"
+        content = bare_workbook(sheet_xml(TEXT_ROW), styles=styles)
+        with bounded("styles", tmp_path):
+            assert read(make_source, content) == []
 
     def test_a_file_too_large(
         self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
