@@ -35,7 +35,7 @@ from kernels.launch.op import op
 # On a CPU the sums of attention depend on its length. In multiples of this many positions they are
 # the same whether a prompt fills the last block or not.
 WHOLE = 32
-MOST_MASKED = 1024  # tokens that the reference on a GPU attends to in one product
+MAX_MASKED = 1024  # tokens that the reference on a GPU attends to in one product
 
 
 def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
     where the host may look (a CPU), and for more tokens than any graph has; elsewhere rows must
     begin at position 0 (`can_go_on`).
     """
-    if q.device.type != "cpu" and len(q) <= MOST_MASKED:
+    if q.device.type != "cpu" and len(q) <= MAX_MASKED:
         return _attend_masked(q, cache, slots, positions)
     num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
     num_heads = q.shape[1] // head_dim

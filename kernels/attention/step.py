@@ -30,7 +30,7 @@ from kernels.launch.early_launch import launch_options, start_next, wait_for_pre
 
 SHORT_CACHE = 32  # positions up to which one launch serves
 # Up to so many programs, one per query head is faster: eight per multiprocessor.
-MOST_SINGLE = 1024
+MAX_SINGLE = 1024
 
 
 # Heads are pairs of halves, which the rotation pairs. The state of an online softmax is its highest
@@ -286,7 +286,7 @@ def step_attention(
     # predictor take 0.05 ms less with one head each at 64 rows, and 0.11 ms more at 256 (H200).
     group = num_heads // num_kv_heads
     can_share = rows_per_slot == 1 and group % 2 == 0
-    pair = 2 if group % 2 == 0 and not (can_share and num_tasks * group <= MOST_SINGLE) else 1
+    pair = 2 if group % 2 == 0 and not (can_share and num_tasks * group <= MAX_SINGLE) else 1
     shares = group // pair if can_share else 1
     block_s, max_registers = tile_settings(num_rows)
     _step_attention_kernel[(num_tasks, shares)](

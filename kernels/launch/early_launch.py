@@ -31,7 +31,7 @@ from kernels.launch.dispatch import (
     tl,
 )
 
-LEAST_ROWS = 17  # of a step that becomes faster
+MIN_ROWS = 17  # of a step that becomes faster
 _is_on: ContextVar[bool | None] = ContextVar("early launches", default=None)  # None: no block
 
 
@@ -75,7 +75,7 @@ def launch_options(is_wanted: bool = True) -> dict[str, Any]:
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
     """Inside, kernels of a step of x (R, D) are launched early, if wanted and possible."""
-    is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
+    is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= MIN_ROWS
     outer, is_on = _is_on.get(), is_wanted and is_possible and has_copy_engine(x.device)
     assert outer in (None, is_on), f"early launches {is_on} inside a step with {outer}"
     token = _is_on.set(is_on)

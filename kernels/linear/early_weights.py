@@ -28,7 +28,7 @@ from kernels.launch.early_launch import (
 )
 from kernels.launch.gluon import fetch, gl, gluon_jit, has_warp_groups, hopper, shared_block
 
-LEAST_ROWS = 33  # fewer are multiplied by other instructions, which may round differently
+MIN_ROWS = 33  # fewer are multiplied by other instructions, which may round differently
 DEPTH = 64  # of K in a block: 128 bytes of shared memory
 
 
@@ -60,7 +60,7 @@ def early_tile(x: Tensor, weight: Tensor) -> EarlyTile | None:
     """The tile for x (R, K) and a weight (N, K); None if Triton's own loop multiplies them."""
     num_rows = x.shape[0]
     tiles = TILES.get((weight.shape[0], weight.shape[1]))
-    if tiles is None or num_rows < LEAST_ROWS or not are_launches_early():
+    if tiles is None or num_rows < MIN_ROWS or not are_launches_early():
         return None
     if not has_warp_groups(x.device):
         return None

@@ -65,9 +65,9 @@ STORIES = Path(__file__).parent / "texts"
 KINDS = ("cut", "again", "other", "clipped", "gap")
 EACH = 20
 ROWS = 500
-LEAST_WORDS = 5
+MIN_WORDS = 5
 SEED = 17
-MIN_RECALL, MOST_ALARMS = 0.95, 0.02
+MIN_RECALL, MAX_ALARMS = 0.95, 0.02
 CHOOSE_FILES = ("sentences_dev", "sentences_fresh", "sentences_later", "sentences")
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +77,7 @@ Line = dict[str, Any]
 def sentences(text: str) -> list[str]:
     """A story by the ends of its sentences, those of few words left out."""
     found = re.split(r"(?<=[.!?])\s+", text.strip().replace("\n", " "))
-    return [one for one in dict.fromkeys(found) if len(one.split()) >= LEAST_WORDS]
+    return [one for one in dict.fromkeys(found) if len(one.split()) >= MIN_WORDS]
 
 
 def manifest(texts: str) -> list[Line]:
@@ -111,7 +111,7 @@ def pages_rows() -> list[Line]:
 def line_rows(name: str) -> list[Line]:
     """The lines of a text, those of few words left out."""
     lines = (STORIES / name).read_text().splitlines()
-    return in_all_voices([line for line in lines if len(line.split()) >= LEAST_WORDS])
+    return in_all_voices([line for line in lines if len(line.split()) >= MIN_WORDS])
 
 
 def in_all_voices(texts: list[str], most: int | None = None) -> list[Line]:
@@ -414,7 +414,7 @@ def main() -> int:
     for result in results:
         print(json.dumps(result, indent=1))
     heard = results[-1]
-    return int(heard["recall"] < MIN_RECALL or heard["alarm_share"] > MOST_ALARMS)
+    return int(heard["recall"] < MIN_RECALL or heard["alarm_share"] > MAX_ALARMS)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ ENDINGS = ("and asks for nothing.", "until the rain stops.", "but never on a Sun
            "does he not?", "and you will thank me later!", "so keep your voice down.")  # fmt: skip
 NOTES = ("", "", "whispered", "from far away", "Angry; see the storyboard, page 12")
 NUM_RETAKES = 12
-MOST_RETRIES = 3  # runs for what failed
+MAX_RETRIES = 3  # runs for what failed
 EDITED = "No. I have changed my mind, and so has the river."
 
 
@@ -271,7 +271,7 @@ def speak(day: Day, num_rows: int) -> list[str]:
     day.expect(f"{num_rows:,} good, 0 bad" in said, "the check does not count the rows")
     synth = ["synth", SCRIPT, *flags, "--out", "wavs"]
     said = day.run("speak", *synth, code=None)
-    for _ in range(MOST_RETRIES):  # some speech of a random checkpoint ends at once
+    for _ in range(MAX_RETRIES):  # some speech of a random checkpoint ends at once
         advice = re.search(msg.NEXT_FAILED.format(command="tts-cli (.+)"), said, re.MULTILINE)
         if advice is None:
             break

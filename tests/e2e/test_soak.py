@@ -24,7 +24,7 @@ pytestmark = [
 NUM_ROWS = 10_000 * TIMES
 TEXTS = ("Hello there.", "Good morning to all of you.", "Hm.", "The rain in the street.")
 WARM = 0.2  # share of the rows until caches and pools have their size
-MOST_GROWTH_BYTES = 24 * 2**20
+MAX_GROWTH_BYTES = 24 * 2**20
 PATIENCE_S = 1800.0 * TIMES
 
 
@@ -72,7 +72,7 @@ def test_ten_thousand_rows(bench: Workbench) -> None:
     half = len(warm) // 2
     print(f"{len(samples)} samples; warm from {warm[0]} to {warm[-1]}")
     growth = max(found.memory_bytes for found in warm) - warm[0].memory_bytes
-    assert growth < MOST_GROWTH_BYTES, (warm[0], warm[half], warm[-1])
+    assert growth < MAX_GROWTH_BYTES, (warm[0], warm[half], warm[-1])
     for name in ("files", "threads"):
         early = max(getattr(found, name) for found in warm[:half])
         late = max(getattr(found, name) for found in warm[half:])

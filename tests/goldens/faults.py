@@ -29,7 +29,7 @@ README = Path(__file__).with_name("README.md")
 TABLE = "| fault in | what goes wrong | found by |\n|---|---|---|\n"
 CODE = ("tts_cli", "models", "kernels")
 COPIED = (*CODE, "tests", "pyproject.toml", "README.md")
-MOST_NAMED = 5  # tests that are named of those that find a fault
+MAX_NAMED = 5  # tests that are named of those that find a fault
 PATIENCE_S = 600.0
 _DIFFERING = r"^(\w+): \d+ facts, [1-9]\d* differ"
 
@@ -117,7 +117,7 @@ def tests_of(fault: Fault, tree: Path) -> list[str]:
 def finders(tree: Path, tests: list[str]) -> list[str]:
     """The first tests that fail. Raises LookupError: they do not run."""
     named = [f"tests/{name}" for name in tests]
-    flags = ("-q", "-p", "no:cacheprovider", f"--maxfail={MOST_NAMED}", "-m", "not long")
+    flags = ("-q", "-p", "no:cacheprovider", f"--maxfail={MAX_NAMED}", "-m", "not long")
     result = run(tree, "-m", "pytest", *flags, *named)
     if result.returncode not in (0, 1):
         raise LookupError(f"pytest ended with {result.returncode}: {result.stdout[-800:]}")

@@ -35,7 +35,7 @@ SECTIONS: dict[str, Callable[[Desk], Facts]] = {
     "states": states_of,
     "words": words_of,
 }
-MOST_SHOWN = 60
+MAX_SHOWN = 60
 NOISE = 1e-5  # relative; float32 has 6e-8
 
 
@@ -100,8 +100,8 @@ def _shown(value: Any) -> str:
 
 def told(differing: list[str]) -> str:
     """A list of differences, the first of them in full."""
-    rest = len(differing) - MOST_SHOWN
-    return "\n".join([*differing[:MOST_SHOWN], *([f"and {rest} more"] if rest > 0 else [])])
+    rest = len(differing) - MAX_SHOWN
+    return "\n".join([*differing[:MAX_SHOWN], *([f"and {rest} more"] if rest > 0 else [])])
 
 
 def shake(seed: int) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention.decode import decode_attention_ref
-from kernels.attention.prefill import MOST_MASKED, prefill_attention_ref
+from kernels.attention.prefill import MAX_MASKED, prefill_attention_ref
 from kernels.attention.rope import QKNormRope, qk_norm_rope_store_ref
 from kernels.frame.finish_frame import SlotState, advance_ref_
 from kernels.frame.frame_embedding import frame_embedding_ref
@@ -136,4 +136,4 @@ def test_it_looks_at_nothing(name: str) -> None:
 
 
 def test_every_pass_that_is_recorded_is_one_of_them() -> None:
-    assert TOKEN_BUCKETS[-1] <= MOST_MASKED
+    assert TOKEN_BUCKETS[-1] <= MAX_MASKED

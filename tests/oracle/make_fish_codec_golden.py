@@ -34,7 +34,7 @@ SEEDS = {"small": 11, "released_rates": 12}
 LONG_FRAMES = 330  # more than one chunk
 SAMPLE_STEP = 7  # every so many samples are kept of the long row and of the larger codec
 CLIPS = (1, 100, 288, 2890)  # samples of the small codec's recordings; the larger one's are longer
-LEAST_MARGIN = 1e-5
+MIN_MARGIN = 1e-5
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def main() -> None:
             found = official.encode(dac, wave)
             assert torch.equal(found, official.encode(second, wave))
             closest = margin(encoder, wave)
-            assert closest > LEAST_MARGIN, f"{variant} {length}: {closest:.1e}; take another seed"
+            assert closest > MIN_MARGIN, f"{variant} {length}: {closest:.1e}; take another seed"
             content[f"{variant}.clip.{length}"] = found.to(torch.int16)
     notes = {
         "seeds": json.dumps(SEEDS),

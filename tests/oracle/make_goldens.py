@@ -31,7 +31,7 @@ from official_package import Line  # noqa: E402
 
 SEEDS = {"custom_voice": 3, "custom_voice_wide": 3, "voice_design": 0}
 SMALLEST_GAP = 1e-4
-MOST_SAMPLES = 3000  # of a row kept; more are thinned out evenly
+MAX_SAMPLES = 3000  # of a row kept; more are thinned out evenly
 LONGEST_PROMPT = 200  # vectors of longer ones are not kept
 LONG_FRAMES = 330  # past the official decoder's chunk of 300
 
@@ -143,7 +143,7 @@ def speak_all(
             if not torch.equal(spoken.codes, mate.codes):
                 raise SystemExit(f"{name} {row_id}: the official batch and single row disagree")
             torch.testing.assert_close(spoken.samples, mate.samples, rtol=0, atol=1e-5)
-            step = max(1, len(spoken.samples) // MOST_SAMPLES)
+            step = max(1, len(spoken.samples) // MAX_SAMPLES)
             rows.append(
                 {
                     "id": row_id,
@@ -183,7 +183,7 @@ def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) 
     samples = torch.from_numpy(
         wrapper.model.speech_tokenizer.decode([{"audio_codes": codes}])[0][0]
     )
-    step = max(1, len(samples) // (4 * MOST_SAMPLES))
+    step = max(1, len(samples) // (4 * MAX_SAMPLES))
     tensors["samples.long"] = samples[::step].clone()
     return {"long": {"frames": LONG_FRAMES, "num_samples": len(samples), "sample_step": step}}
 

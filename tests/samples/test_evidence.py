@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "samples" / "evidence"
-MOST_WORDS = 35
+MAX_WORDS = 35
 KEYS = {"Command", "Hardware", "Versions", "Measured"}
 
 
@@ -138,4 +138,4 @@ def test_commands_name_what_is_there(command: str) -> None:
 @pytest.mark.parametrize("page", OWN, ids=names(OWN))
 def test_sentences_are_short(page: Path) -> None:
     for sentence in prose.sentences(page.read_text(encoding="utf-8")):
-        assert sentence.words <= MOST_WORDS, sentence.text
+        assert sentence.words <= MAX_WORDS, sentence.text

@@ -23,7 +23,7 @@ FRONT = {name: (ROOT / f"{name}.md").read_text("utf-8") for name in ("README", "
 REFERENCE = "fields"  # is looked up, not read
 TASKS = sorted(set(TEXTS) - {"adding_a_model", REFERENCE})  # the first is for developers
 ORDER = ["What you get", "Options", "What goes wrong", "Figures"]
-MEAN_WORDS, MOST_WORDS, MOST_LINES = 15, 35, 120
+MEAN_WORDS, MAX_WORDS, MAX_LINES = 15, 35, 120
 OTHERS_FLAGS = {"--array", "--help", "--help-all"}  # of sbatch; of every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
@@ -54,13 +54,13 @@ def test_sentences_are_short(name: str) -> None:
     text = (TEXTS | FRONT)[name]
     assert prose.mean_words(text) <= MEAN_WORDS
     for sentence in prose.sentences(text):
-        assert sentence.words <= MOST_WORDS, sentence.text
+        assert sentence.words <= MAX_WORDS, sentence.text
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *FRONT])
 def test_a_page_is_short_and_no_notebook(name: str) -> None:
     text = (TEXTS | FRONT)[name]
-    most = 150 if name == "README" else MOST_LINES
+    most = 150 if name == "README" else MAX_LINES
     assert name == REFERENCE or len(text.splitlines()) <= most
     assert not prose.DATE.findall(text)
     assert not prose.HASH.findall(text)

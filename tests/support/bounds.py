@@ -12,8 +12,8 @@ from types import FrameType
 
 import outside
 
-MOST_S = 10.0
-MOST_BYTES = 512 * 2**20  # more than before
+MAX_S = 10.0
+MAX_BYTES = 512 * 2**20  # more than before
 
 
 class Hangs(BaseException):
@@ -26,7 +26,7 @@ def peak_bytes() -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise Hangs(f"not done after {MOST_S:g} s")
+    raise Hangs(f"not done after {MAX_S:g} s")
 
 
 @contextmanager
@@ -34,13 +34,13 @@ def bounded(what: str, folder: Path) -> Iterator[None]:
     """Inside, at most 10 s and 512 MiB more than before; no file is touched outside of `folder`."""
     memory, started_s = peak_bytes(), time.perf_counter()
     before = signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, MOST_S)
+    signal.setitimer(signal.ITIMER_REAL, MAX_S)
     try:
         with outside.watched(folder) as touched:
             yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.perf_counter() - started_s < MOST_S, what
-    assert peak_bytes() - memory < MOST_BYTES, what
+    assert time.perf_counter() - started_s < MAX_S, what
+    assert peak_bytes() - memory < MAX_BYTES, what
     assert not touched, f"{what}: {touched}"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
 SCALE = 32767.0
-MOST_WAITING = 256  # else thousands of short rows would wait to fill a batch
+MAX_WAITING = 256  # else thousands of short rows would wait to fill a batch
 
 
 def decoder_of(model: SpeechModel) -> Decode:
@@ -141,7 +141,7 @@ class VocoderQueue:
                 [attempt.frames for attempt in waiting],
                 [attempt.num_reference_frames for attempt in waiting],
             )
-            if not chosen and (is_last or len(waiting) > MOST_WAITING):
+            if not chosen and (is_last or len(waiting) > MAX_WAITING):
                 chosen = list(range(len(waiting)))
         taken = set(chosen)
         self.waiting = [attempt for index, attempt in enumerate(waiting) if index not in taken]
@@ -201,7 +201,7 @@ def to_int16(samples: Tensor) -> Tensor:
     return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)
 
 
-MOST_IN_THREAD = 4  # rows that wait; a stopped run waits for these
+MAX_IN_THREAD = 4  # rows that wait; a stopped run waits for these
 
 
 class VocoderThread:
@@ -228,7 +228,7 @@ class VocoderThread:
             self._changed.notify_all()
 
     def run(self, is_last: bool) -> None:
-        """Decode the oldest rows here while more than MOST_IN_THREAD wait. With `is_last` decode
+        """Decode the oldest rows here while more than MAX_IN_THREAD wait. With `is_last` decode
         rows in both threads, and return when all are passed on.
 
         Raises:
@@ -258,7 +258,7 @@ class VocoderThread:
                 self._changed.wait_for(lambda: not self._has_row)
             if self._error is not None:
                 raise self._error
-            is_mine = len(self._waiting) > (0 if is_last else MOST_IN_THREAD)
+            is_mine = len(self._waiting) > (0 if is_last else MAX_IN_THREAD)
             return self._waiting.popleft() if is_mine else None
 
     def _next_there(self) -> Attempt | None:

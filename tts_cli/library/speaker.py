@@ -44,7 +44,7 @@ from tts_cli.voices.voice_store import VoiceStore
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
+MIN_AHEAD = 32  # rows that `batch` pulls ahead, at least
 
 
 class Speaker:
@@ -192,7 +192,7 @@ class Speaker:
     ) -> Generator[Speech, None, None]:
         with self._call():
             if look_ahead is None:
-                look_ahead = max(LEAST_AHEAD, 2 * self.session.loaded.batch.rows)
+                look_ahead = max(MIN_AHEAD, 2 * self.session.loaded.batch.rows)
             self._stream = SpeechStream(
                 self.session,
                 self.maker,

@@ -46,14 +46,14 @@ _ANKI_SEPARATORS = {
 }
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
-_LEAST_LINES = 3  # that show a form; one path to audio is enough
+_MIN_LINES = 3  # that show a form; one path to audio is enough
 _MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
 _MAX_LABEL_CHARS = 64
 _READINGS = ("phones", "tones", "word2ph")  # columns after the text in lists of Bert-VITS2
-_LEAST_LIKENESS = 0.5  # of a text and the same text in words
+_MIN_LIKENESS = 0.5  # of a text and the same text in words
 
 OpenLines = Callable[[], AbstractContextManager[Lines]]
 
@@ -146,7 +146,7 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
             )
     if not even and not source.rules.format:
         _warn_of_table(sample, source)
-    if even and len(sample) >= _LEAST_LINES:
+    if even and len(sample) >= _MIN_LINES:
         log.warning(
             "%s: all lines have the same number of %s, and all of the line is read; if it is "
             "a table, add %s",
@@ -177,7 +177,7 @@ def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
     for separator in ",;":
         rows = [_cells(line, separator) for line in sample]
         is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
-        if len(sample) >= _LEAST_LINES and is_even and all(map(_HEADER_CELL.fullmatch, rows[0])):
+        if len(sample) >= _MIN_LINES and is_even and all(map(_HEADER_CELL.fullmatch, rows[0])):
             log.warning(
                 "%s: looks like a table with a header, and all of each line is read; if it is "
                 "one, add --manifest-format csv",
@@ -191,7 +191,7 @@ def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
     figures.
     """
     first, *rest = rows
-    if len(rest) < _LEAST_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
+    if len(rest) < _MIN_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
         return
     columns = list(zip(*rest, strict=False))
     if any(all(map(str.isdecimal, cells)) for cells in columns):
@@ -246,7 +246,7 @@ def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
         names = _names_of([row[:-1] for row in rows])
         return (*names, "") if names else ()
     first, *others = columns
-    if not others or not (_is_audio(first) or (len(rows) >= _LEAST_LINES and _is_key(columns))):
+    if not others or not (_is_audio(first) or (len(rows) >= _MIN_LINES and _is_key(columns))):
         return ()
     is_id = all(id_problem(cell) is None and not _AUDIO.search(cell) for cell in first)
     head = "id" if is_id else PATH
@@ -295,7 +295,7 @@ def _is_label(cells: list[str]) -> bool:
 def _is_alike(texts: list[str], others: list[str]) -> bool:
     pairs = zip(texts, others, strict=True)
     ratios = [SequenceMatcher(None, one[:200], other[:200]).ratio() for one, other in pairs]
-    return sum(ratios) > _LEAST_LIKENESS * len(ratios)
+    return sum(ratios) > _MIN_LIKENESS * len(ratios)
 
 
 def _path_column(sample: list[str], separator: str, columns: ColumnMapping) -> int | None:

@@ -209,8 +209,8 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 # model would read them aloud.
 _MAX_NAMES = 1000  # that are counted
 _MAX_SHOWN = 5
-_LEAST_ROWS = 3  # of a name
-_LEAST_SHARE = 0.2  # of the rows
+_MIN_ROWS = 3  # of a name
+_MIN_SHARE = 0.2  # of the rows
 # Also in brackets or bold, and with a direction as in `ANNA (softly):`, which is not read either.
 _NAME = re.compile(
     r"\s*(?:\*\*|\[)?((?:(?:Dr|Mr|Mrs|Ms|Prof|St|Sgt|Lt|Capt)\. ?)?"
@@ -257,10 +257,10 @@ class SpeakerNames:
         """Return a warning if the names are probably speakers: every row has one, or at least two
         names are repeated. None otherwise.
         """
-        often = {name: count for name, count in self._counts.items() if count >= _LEAST_ROWS}
+        often = {name: count for name, count in self._counts.items() if count >= _MIN_ROWS}
         with_name = sum(self._counts.values())
-        is_each = with_name == self._rows >= _LEAST_ROWS and len(self._counts) < with_name
-        is_often = len(often) > 1 and sum(often.values()) >= _LEAST_SHARE * self._rows
+        is_each = with_name == self._rows >= _MIN_ROWS and len(self._counts) < with_name
+        is_often = len(often) > 1 and sum(often.values()) >= _MIN_SHARE * self._rows
         if len(self._counts) < 2 or not (is_often or is_each):
             return None
         named = first_few([name for name, _ in self._counts.most_common()], _MAX_SHOWN)

@@ -26,7 +26,7 @@ from tts_cli.text.languages import code_of, is_code
 ERROR, KEEP, DROP = EXTRAS
 _NAMES = Path(__file__).parent / "data" / "columns.toml"
 _MAX_NAMED = 8
-_LEAST_RATIO = 0.75  # of similarity; "context" does not mean "text"
+_MIN_RATIO = 0.75  # of similarity; "context" does not mean "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
 
 MAX_NAME_CHARS = 200
@@ -182,7 +182,7 @@ def _last_name(name: str) -> str | None:
 def _mistyped_name(name: str) -> str | None:
     close = None if instead_of(name) else nearest(name, [*KINDS, *ALIASES])
     ratio = difflib.SequenceMatcher(None, name.casefold(), close).ratio() if close else 0.0
-    return close if ratio >= _LEAST_RATIO else None
+    return close if ratio >= _MIN_RATIO else None
 
 
 def unknown_names(

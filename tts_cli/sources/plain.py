@@ -37,13 +37,13 @@ _PICTURE = re.compile(r"\[Illustration(?::[^\[\]]{0,1000})?\]", re.IGNORECASE)
 _NO_TITLE_END = re.compile(r"[.!?…,;:][\"”’»)]*$")
 _FINAL = re.compile(r"[.…。][\"”’»」』)]*$")  # never at the end of a title
 _END = re.compile(r"[.!?…。！？][\"'”’»」』)]*$")
-_MOST_ENDED = 0.7  # of wrapped lines end as sentences do
-_LEAST_SERIES = 3
-_LEAST_CONTENTS = 3  # entries of a list
+_MAX_ENDED = 0.7  # of wrapped lines end as sentences do
+_MIN_SERIES = 3
+_MIN_CONTENTS = 3  # entries of a list
 _MAX_ENTRY_CHARS = 500
-_MOST_BEFORE = 100  # headings before a list
-_LEAST_WRAP = 40  # narrower lines are short texts, not wrapped
-_MOST_TITLE_LINES = 4  # of a long title; more are a paragraph
+_MAX_BEFORE = 100  # headings before a list
+_MIN_WRAP = 40  # narrower lines are short texts, not wrapped
+_MAX_TITLE_LINES = 4  # of a long title; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_WORDS = 2_000  # different ones in a text, to know which parts of divided words are words
@@ -191,7 +191,7 @@ def _wrap_width(groups: list[list[_Line]]) -> int:
     widest = max(followed)
     full = sum(length > 0.7 * widest for length in followed)
     ended = sum(_END.search(line.text) is not None for group in groups for line in group[:-1])
-    if ended > _MOST_ENDED * len(followed):
+    if ended > _MAX_ENDED * len(followed):
         return 0
     return widest if widest <= MAX_WRAP_CHARS and 2 * full >= len(followed) else 0
 
@@ -252,7 +252,7 @@ def _heading(
     text, num_lines = title.text, 1
     if title.has_title and below and _goes_on(line, below, width):
         num_lines = len(group) - place
-        if num_lines > _MOST_TITLE_LINES:
+        if num_lines > _MAX_TITLE_LINES:
             return None
         text = _joined(group[place:])
     if not title.has_title and title.is_numbered and _is_title(group, place + 1, width):
@@ -262,7 +262,7 @@ def _heading(
 
 def _goes_on(line: str, below: str, width: int) -> bool:
     """Return whether a line ends because the next word did not fit."""
-    return len(line) + 1 + len(below.split()[0]) > 0.8 * width > _LEAST_WRAP
+    return len(line) + 1 + len(below.split()[0]) > 0.8 * width > _MIN_WRAP
 
 
 def _titled(heading: str, title: str) -> str:
@@ -310,15 +310,15 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
         if _chars_behind(found, place):
             is_last = keys[nth] not in keys[:nth]
             is_again = is_last and keys[nth] in keys[nth + 1 :]
-            end = nth + 1 if is_last and num_empty + is_again >= _LEAST_CONTENTS else end
+            end = nth + 1 if is_last and num_empty + is_again >= _MIN_CONTENTS else end
             break
         num_empty += 1
-        end = nth + 1 if num_empty >= _LEAST_CONTENTS else 0
+        end = nth + 1 if num_empty >= _MIN_CONTENTS else 0
     size = [0, *accumulate(len(one.text) if isinstance(one, Text) else 0 for one in found)]
     latest = {key: nth for nth, key in enumerate(keys)}
     times = Counter(keys)
     first = 0
-    while first < min(len(keys), _MOST_BEFORE):
+    while first < min(len(keys), _MAX_BEFORE):
         again = latest[keys[first]] if times[keys[first]] == 2 else 0
         if (
             again > first + 1
@@ -384,7 +384,7 @@ def _continued(found: list[_Found], numbers: list[int | None]) -> set[int]:
         for place, value in _with_text(found, style):
             if style[1] and value == last + len(run) + 1:
                 run.append(place)
-        chosen |= set(run) if len(run) >= _LEAST_SERIES else set()
+        chosen |= set(run) if len(run) >= _MIN_SERIES else set()
     return chosen
 
 
@@ -415,7 +415,7 @@ def _series(found: list[_Found]) -> set[int]:
         ]
         if 2 * sum(_END.search(text) is None for text in before) > len(before):
             continue  # sentences continue after them: they are numbers of pages
-        if len(chosen) >= max(_LEAST_SERIES, len(best) + 1):
+        if len(chosen) >= max(_MIN_SERIES, len(best) + 1):
             best = chosen
     return best
 
@@ -452,7 +452,7 @@ def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
         if below.place in lone and is_over:
             titles[title.is_part][place] = _titled(title.text, below.text)
     chosen = titles[True]
-    if len(titles[False]) >= max(_LEAST_SERIES, 0.75 * num_bare):
+    if len(titles[False]) >= max(_MIN_SERIES, 0.75 * num_bare):
         chosen |= titles[False]
     for place, one in enumerate(blocks):
         if place in chosen and isinstance(one, Heading):

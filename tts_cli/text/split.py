@@ -51,7 +51,7 @@ NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
 CROSSED_PRICE = 2.0  # of every paragraph that ends within a part; more than two parts can cost
 TINY_PRICE = 5.0  # of a part of one word
 SILENT_PRICE = 50.0  # of a part with nothing to say
-MOST_CUTS = 32  # of a kind, that one part has to choose from
+MAX_CUTS = 32  # of a kind, that one part has to choose from
 TINY_BYTES = 16  # of letters and digits: one word, or two short ones
 
 
@@ -220,7 +220,7 @@ class _Splitter:
         that no text has many to choose from.
         """
         kept: list[Cut] = []
-        least = self.limit / MOST_CUTS
+        least = self.limit / MAX_CUTS
         for cut in sorted(cuts):
             if not kept or self._size(kept[-1].place, cut.place) >= least:
                 kept.append(cut)

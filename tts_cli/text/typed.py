@@ -40,7 +40,7 @@ _IS_WORD = re.compile(rf"[^\W_]|{MASK}")
 _BEGINNING = re.compile("(?:^|\n)$|(?:^|[\\s([{])[\"'\u2018\u201c\u201e\u00ab\u2039([{]{1,3}$")
 _ENDS = re.compile(r"$|\n|[.,;:!?)\]}\u2026]")
 _QUOTES = "\"'\u2019\u201d\u00bb\u203a"  # close what is before them, without a space
-MOST_SPACES = 3  # that go with a sign on either side
+MAX_SPACES = 3  # that go with a sign on either side
 
 
 def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
@@ -80,8 +80,8 @@ def _between(text: str, start: int, end: int, done: int, said: str) -> Edit:
     """Return the replacement of a dash or emoji with the spaces around it: nothing at the start of
     a line, one space next to another mark, else a comma.
     """
-    first = start - _length(text[max(done, start - MOST_SPACES) : start][::-1])
-    last = end + _length(text[end : end + MOST_SPACES])
+    first = start - _length(text[max(done, start - MAX_SPACES) : start][::-1])
+    last = end + _length(text[end : end + MAX_SPACES])
     if _BEGINNING.search(text, max(0, first - 4), first):
         return Edit(first, last, "")
     if text[first - 1] in ",;:.!?\u2026" or text[last : last + 1] in tuple(",;:.!?\u2026"):
@@ -96,8 +96,8 @@ def _length(text: str) -> int:
 
 
 ACRONYMS = frozenset(load_table("names")["acronyms"].split())
-LEAST_WORDS = 3  # in a row
-LEAST_SMALL = 2  # of those, that are written small
+MIN_WORDS = 3  # in a row
+MIN_SMALL = 2  # of those, that are written small
 # Units that are words or look like one.
 BEHIND_NUMBERS = frozenset(load_table("names")["loud_units"].split())
 
@@ -141,7 +141,7 @@ def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
     words = [token for token in run if len(token.group()) > 1 or token.group() in "AI"]
     kept = {token.start() for token in run if _stays(token, text)}
     num_small = sum(token.start() not in kept and len(token.group()) > 1 for token in run)
-    if len(words) < LEAST_WORDS or num_small < LEAST_SMALL:
+    if len(words) < MIN_WORDS or num_small < MIN_SMALL:
         return
     for token in run:
         for piece in _LETTERS.finditer(text, *token.span()):

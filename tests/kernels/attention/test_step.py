@@ -80,8 +80,8 @@ def test_two_query_heads_a_program_round_as_one_does(
 ) -> None:
     """Where programs are many, each serves a pair of heads."""
     found = []
-    for most in (0, module.MOST_SINGLE):
-        monkeypatch.setattr(module, "MOST_SINGLE", most)
+    for most in (0, module.MAX_SINGLE):
+        monkeypatch.setattr(module, "MAX_SINGLE", most)
         torch.manual_seed(0)
         *given, cache, per_slot = make(case, device, dtype)
         found.append((with_kernel(step_attention, *given, cache, per_slot), cache))

@@ -11,7 +11,7 @@ from synthetic import load_synthetic
 
 import models.decoder.decoder
 from kernels.launch import dispatch, early_launch
-from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
+from kernels.launch.early_launch import MIN_ROWS, dependent_launches, launch_options
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 from models.qwen3_tts.model import Qwen3TTS
@@ -38,7 +38,7 @@ def test_a_block_inside_another_of_another_kind_is_a_bug() -> None:
 @pytest.mark.copy_engine
 def test_on_inside_for_enough_rows() -> None:
     x = torch.zeros(64, 8, device="cuda")
-    for rows, is_wanted in ((64, False), (LEAST_ROWS - 1, True)):
+    for rows, is_wanted in ((64, False), (MIN_ROWS - 1, True)):
         with dependent_launches(x[:rows], is_wanted):
             assert launch_options() == OFF
     with dependent_launches(x, True):

@@ -14,12 +14,12 @@ from warm_process import run_warm
 from kernels.launch.early_launch import dependent_launches
 from kernels.launch.gluon import HAS_GLUON
 from kernels.linear import early_weights, few_rows
-from kernels.linear.early_weights import DEPTH, LEAST_ROWS, TILES, EarlyTile, early_tile
+from kernels.linear.early_weights import DEPTH, MIN_ROWS, TILES, EarlyTile, early_tile
 from kernels.linear.few_rows import BLOCK_K, num_parts, row_linear, row_linear_parts, row_swiglu
 
 pytestmark = pytest.mark.slow
 
-MOST_SHARED = 227 * 2**10  # of a block on Hopper
+MAX_SHARED = 227 * 2**10  # of a block on Hopper
 ROWS = (64, 128, 256)
 OPERATIONS = {3072: (row_linear_parts,), 2048: (row_linear_parts,), 1024: (row_linear, row_swiglu)}
 
@@ -41,7 +41,7 @@ def test_every_tile_fits(shape: tuple[int, int]) -> None:
         assert tile.rows % 64 == BLOCK_K % DEPTH == 0
         places = min(tile.x_groups, groups) * tile.rows
         places += min(tile.weight_groups, groups) * tile.columns
-        assert places * tile.blocks * DEPTH * 2 + 8 * groups + 1024 <= MOST_SHARED
+        assert places * tile.blocks * DEPTH * 2 + 8 * groups + 1024 <= MAX_SHARED
 
 
 def test_who_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_who_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_weights, "has_warp_groups", lambda _: True)
     for rows, tile in ((33, 0), (64, 0), (65, 1), (128, 1), (129, 2), (256, 2)):
         assert early_tile(x[:rows], weight) is known[tile]
-    assert early_tile(x[: LEAST_ROWS - 1], weight) is None
+    assert early_tile(x[: MIN_ROWS - 1], weight) is None
     assert early_tile(x, torch.empty(1025, 2048)) is None
 
 

@@ -50,7 +50,7 @@ class TestVocoderBatches:
             def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
                 return []
 
-        monkeypatch.setattr(vocoder_queue, "MOST_WAITING", 10)
+        monkeypatch.setattr(vocoder_queue, "MAX_WAITING", 10)
         requests = [request(text, seed) for seed, text in enumerate(texts(60))]
         model = Picky(4)
         assert_spoken(Harness(model, 4, requests, is_async=True).run(), requests)

@@ -15,7 +15,7 @@ from fakes import FakeSpeechModel
 
 from models.device.threads import limited_threads
 from tts_cli.engine.pieces import Attempt
-from tts_cli.engine.vocoder import MOST_IN_THREAD as MOST_WAITING
+from tts_cli.engine.vocoder import MAX_IN_THREAD as MAX_WAITING
 from tts_cli.errors import StoppedEarly
 
 LONG = request("x" * 300, 99, 300)  # frames go on beside it for as long as a test needs
@@ -96,7 +96,7 @@ def test_the_engine_decodes_what_is_too_much_for_the_thread() -> None:
     model, helped, frames = Beside(2), threading.Event(), []
     model.there = lambda: helped.wait(WAIT_S) or fail()
     model.here = lambda: (frames.append(len(model.batches)), helped.set())
-    requests = [LONG, *(request("xx", seed) for seed in range(MOST_WAITING + 8))]
+    requests = [LONG, *(request("xx", seed) for seed in range(MAX_WAITING + 8))]
     assert len(Harness(model, 2, requests).run()) == len(requests)
     assert frames[0] < 300  # not only at the end
     assert model.decoded_here[0] in (0, 1)  # the thread has the first in hand, or will have one

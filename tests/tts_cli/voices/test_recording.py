@@ -27,7 +27,7 @@ from tts_cli.voices.recording import (
     resampled,
 )
 
-MOST_MEMORY = 24 * 2**20  # of any hostile file; blocks of six channels and 30 s of mono
+MAX_MEMORY = 24 * 2**20  # of any hostile file; blocks of six channels and 30 s of mono
 
 
 def load(
@@ -66,7 +66,7 @@ class TestHostile:
         tracemalloc.start()
         try:
             found = reason(path)
-            assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+            assert tracemalloc.get_traced_memory()[1] < MAX_MEMORY
         finally:
             tracemalloc.stop()
         assert words in found

@@ -28,7 +28,7 @@ from tts_cli.text.rule import Rule, one_of, where
 from tts_cli.text.tables import load_table
 
 _MONEY: list[str] = load_table("units")["money_words"].split()
-MOST_DIGITS = 40  # more are left as written
+MAX_DIGITS = 40  # more are left as written
 
 _POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
 _RUNS = re.compile("[0-9]+|[^0-9]+")
@@ -221,5 +221,5 @@ RULES = (
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
         needs="[0-9]/[0-9.]",
     ),
-    Rule(rf"{START}(?<![$£€])[0-9]{{1,{MOST_DIGITS}}}(?![\w°])", _whole),
+    Rule(rf"{START}(?<![$£€])[0-9]{{1,{MAX_DIGITS}}}(?![\w°])", _whole),
 )
