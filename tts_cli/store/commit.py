@@ -128,7 +128,7 @@ class Commits:
                     line, moved = change.line, [*rotation.moved, *change.moved]
                     if isinstance(line, CopiedLine):
                         line = line.changed(moved=moved)
-                    else:
+                    elif moved or line.moved:
                         line = replace(line, moved=moved)
                     lines += [*rotation.entries, line]
                 # New folders are durable before the lines; earlier renames only if files move.
@@ -315,6 +315,8 @@ class Commits:
         remedy = "remove what is in the way, and run the same command again"
         has_retained = False
         for change, rotation in zip(changes, rotations, strict=True):
+            if not rotation.moved:
+                continue
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
                 for one in rotation.moved:
@@ -327,8 +329,10 @@ class Commits:
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                for new in (*change.moved, *change.staged):
-                    self.files.put(new.name, str(new.target))
+                for one in change.moved:
+                    self.files.put(one.name, str(one.target))
+                for one in change.staged:
+                    self.files.put(one.name, str(one.target), is_staged=True)
                 for one in rotation.moved:
                     if one.name not in change.new_names:
                         self.files.move(one.name, one.target)

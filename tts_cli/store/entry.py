@@ -289,7 +289,9 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     def as_values(self) -> dict[str, Any]:
         """Return its fields as in a line, with rounded numbers."""
-        values = {name: getattr(self, name) for name in FIELDS}
+        stored = msgspec.structs.astuple(self)
+        before = FIELDS.index("suspect")  # which is made from the next field
+        values = dict(zip(FIELDS, (*stored[:before], self.suspect, *stored[before:]), strict=True))
         for name, digits in _DIGITS.items():
             if value := values[name]:
                 values[name] = round(value, digits)

@@ -378,13 +378,17 @@ class Mover:
         """Create the folder of a file. Raises RowError, OSError: the file cannot be created."""
         self._inside.make_room(self.out / name, is_synced=False)
 
-    def put(self, part: str, name: str) -> None:
+    def put(self, part: str, name: str, *, is_staged: bool = False) -> None:
         """Give a staged file, or one of a take, a name that another file may have. Raises
         OSError.
+
+        Args:
+            is_staged: the file has no other name.
         """
         source, path = os.path.join(self.out, part), os.path.join(self.out, name)
         os.replace(source, path)
-        remove_part(source)  # a second name of the same file is not renamed
+        if not is_staged:
+            remove_part(source)  # a second name of the same file is not renamed
         self._touched |= {os.path.dirname(source), os.path.dirname(path)}
 
     def retain(self, name: str, target: str) -> None:
