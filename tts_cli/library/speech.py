@@ -45,9 +45,8 @@ class SpeechPart:
     text_end: int
     start_s: float  # position in the row's audio
     end_s: float
-    boundary: (
-        str | None
-    )  # paragraph, sentence, clause, word or pause that ends there; None: the row
+    # paragraph, sentence, clause, word or pause that ends there; None: the row
+    boundary: str | None
     frames: int
     seed: int
     attempts: int

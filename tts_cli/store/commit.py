@@ -329,10 +329,9 @@ class Commits:
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                for one in change.moved:
-                    self.files.put(one.name, str(one.target))
-                for one in change.staged:
-                    self.files.put(one.name, str(one.target), is_staged=True)
+                for one in (*change.moved, *change.staged):
+                    is_staged = one in change.staged
+                    self.files.put(one.name, str(one.target), is_staged=is_staged)
                 for one in rotation.moved:
                     if one.name not in change.new_names:
                         self.files.move(one.name, one.target)

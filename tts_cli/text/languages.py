@@ -95,19 +95,14 @@ class Writing:
     point: str  # before the decimals
     said_point: str = ""  # word of the decimal point; empty: num2words reads the number as a whole
     percent: str | None = None  # None: its form depends on the number
-    years: tuple[int, int] = (
-        0,
-        0,
-    )  # numbers from the first and below the second are read as years
+    years: tuple[int, int] = (0, 0)  # numbers from the first on, below the second, are years
     ordinals: str = ""  # pattern of an ordinal's ending, after the number
     is_joined: bool = False  # written without spaces
     counters: str = ""  # letters that may directly follow; others need another kind of number
     agrees: str = ""  # pattern of digits whose words change with the noun after them
     free: str = ""  # pattern of following words that are not nouns
     masculine: str = ""  # pattern of nouns with which the number is in the masculine
-    shortened: tuple[
-        str, ...
-    ] = ()  # endings before such a noun: the full and the short form by turns
+    shortened: tuple[str, ...] = ()  # endings before such a noun: full, short, full, short, ...
     mistakes: str = ""  # pattern of wrong results of num2words; such numbers stay as written
 
 
