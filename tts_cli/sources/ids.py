@@ -219,8 +219,8 @@ def is_in_shard(row_id: str, shard: tuple[int, int] | None) -> bool:
 class IdTable:
     """Map from nonzero 64-bit keys to 64-bit values in two flat arrays.
 
-    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes per entry. SQLite is as
-    small, but five times slower.
+    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes per entry. SQLite
+    took 7.6 us for what this does in 1.5.
     """
 
     def __init__(self) -> None:
