@@ -366,12 +366,7 @@ class TestAgain:
         assert bench.run("again", bench.folder).code == 2
 
     def test_a_strangers_folder(
-        self,
-        bench: Workbench,
-        manifest: Path,
-        done: Workbench,
-        monkeypatch: pytest.MonkeyPatch,
-        no_model: None,
+        self, bench: Workbench, manifest: Path, done: Workbench, no_model: None
     ) -> None:
         out = bench.out().path
         secret = bench.folder.parent / "secret.tsv"

@@ -290,8 +290,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
     def as_values(self) -> dict[str, Any]:
         """Return its fields as in a line, with rounded numbers."""
         stored = msgspec.structs.astuple(self)
-        before = FIELDS.index("suspect")  # which is made from the next field
-        values = dict(zip(FIELDS, (*stored[:before], self.suspect, *stored[before:]), strict=True))
+        values = dict(zip(FIELDS, (*stored[:_PLACE], self.suspect, *stored[_PLACE:]), strict=True))
         for name, digits in _DIGITS.items():
             if value := values[name]:
                 values[name] = round(value, digits)
@@ -409,6 +408,7 @@ FIELDS = tuple(
     for entry in fields(JournalEntry)
     for name in (("suspect", "remarks") if entry.name == "remarks" else (entry.name,))
 )
+_PLACE = FIELDS.index("suspect")  # which is made from the field after it
 # Decimals of numbers with a fraction.
 _DIGITS = {
     name: 3 if name.endswith(("_ms", "_dbfs")) else 6

@@ -275,6 +275,7 @@ class Index:
         return row
 
     def _of_key(self, key: int) -> RowTakes:
+        """The takes of a key. The caller holds the mutex."""
         found = self._connection().execute(_OF_ROW, (key,)).fetchall()
         return RowTakes(list(map(IndexedTake._make, found))) if found else _NONE
 
@@ -300,8 +301,8 @@ class Index:
         with self._mutex:
             keys = self._connection().execute("SELECT DISTINCT row FROM takes")
             absent = [key for (key,) in keys if not has_key(key + _HALF)]
-        rows = map(self._of_key, absent)
-        return _sorted(row.current.offset for row in rows if row.current and not row.is_removed)
+            rows = map(self._of_key, absent)
+            return _sorted(row.current.offset for row in rows if row.current and not row.is_removed)
 
     def all_offsets(self) -> array[int]:
         """Offsets of the last lines of all takes of rows that were not removed, in order."""

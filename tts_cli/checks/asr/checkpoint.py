@@ -217,9 +217,8 @@ class Checkpoint(ABC, Generic[T, R, A]):
         except torch.OutOfMemoryError:
             if len(items) == 1:
                 raise
-        half = (
-            len(items) // 2
-        )  # outside of the handler, because the error has references to tensors
+        # Outside of the handler, because the error has references to tensors.
+        half = len(items) // 2
         self.batch = min(self.batch, max(half, 1))
         log.warning(
             "out of device memory; transcribing %s at a time", counted(self.batch, "window")

@@ -10,6 +10,7 @@ from tts_cli.text.english.words import (
     COMMA,
     DASH,
     LAKHS,
+    NO_PRICE,
     QUANTITY,
     SIGN,
     SPACE,
@@ -91,7 +92,7 @@ def _whole(match: re.Match[str]) -> str:
 
 COMPOUND = (
     Rule(
-        rf"{START}(?<![$£€])(?P<low>{AMOUNT}){SPACE}?"
+        rf"{NO_PRICE}(?P<low>{AMOUNT}){SPACE}?"
         rf"(?P<scale>bn|(?:mn|tn)(?={SPACE}{one_of(_MONEY)}))(?!\w)",
         lambda match: f"{amount(match['low'])} {SCALES[match['scale']]}",
         needs="[0-9] ?(?:bn|mn|tn)",
@@ -120,7 +121,7 @@ COMPOUND = (
     ),
     # 16M examples
     Rule(
-        rf"{START}(?<![$£€])(?P<low>{AMOUNT})M(?= [a-z]{{3,20}}s\b)",
+        rf"{NO_PRICE}(?P<low>{AMOUNT})M(?= [a-z]{{3,20}}s\b)",
         lambda match: f"{amount(match['low'])} million",
         needs="[0-9]M ",
     ),
@@ -174,7 +175,7 @@ COMPOUND = (
             re.IGNORECASE,
         ),
         Rule(
-            rf"{START}(?<![$£€])(?<![0-9][ -])(?P<low>{_POINTS})(?:{DASH}(?P<high>{_POINTS}))?/"
+            rf"{NO_PRICE}(?<![0-9][ -])(?P<low>{_POINTS})(?:{DASH}(?P<high>{_POINTS}))?/"
             rf"(?P<scale>5|10|100)(?![\w/-]|[.,][0-9]| (?:of an?|of the|{_COUNTED})\b)",
             _rating,
         ),
@@ -213,13 +214,13 @@ RULES = (
     Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group()), needs=",0"),
     # 100.000 may be a hundred thousand, as most of Europe writes it.
     Rule(
-        rf"{START}(?<![$£€])(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?![\w°]|[.,/][0-9])",
+        rf"{NO_PRICE}(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?![\w°]|[.,/][0-9])",
         lambda match: quantity(match.group()),
     ),
     Rule(
-        rf"{START}(?<![$£€])(?!0[0-9])(?P<low>{AMOUNT})/(?!0)(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+        rf"{NO_PRICE}(?!0[0-9])(?P<low>{AMOUNT})/(?!0)(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
         needs="[0-9]/[0-9.]",
     ),
-    Rule(rf"{START}(?<![$£€])[0-9]{{1,{MAX_DIGITS}}}(?![\w°])", _whole),
+    Rule(rf"{NO_PRICE}[0-9]{{1,{MAX_DIGITS}}}(?![\w°])", _whole),
 )

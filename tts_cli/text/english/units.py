@@ -9,6 +9,7 @@ from tts_cli.text.english.words import (
     DASH,
     FRACTION,
     MEASURED,
+    NO_PRICE,
     PARTS,
     SIGN,
     SPACE,
@@ -45,7 +46,7 @@ UNITS |= _SQUARES
 SAME: list[str] = load_table("units")["invariable"]
 DOTTED = (*load_table("units")["dotted"], *_SQUARES)
 
-_LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
+_LOW = f"(?:{NO_PRICE}|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALES = "hundred|thousand|million|billion|trillion"
 _SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES})(?![a-z]))?"

@@ -28,6 +28,7 @@ SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 SPACE = "[ \u00a0\u202f]"
 DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
 START = r"(?<!\w)"
+NO_PRICE = rf"{START}(?<![$£€])"
 _WHOLE = (
     "(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,11}|(?:['\u2019][0-9]{3}){1,5}|(?:[\u00a0\u202f][0-9]{3}){1,5}"
     "|(?: 000){1,5})|[0-9]{1,18})(?![0-9])"
@@ -193,10 +194,8 @@ def is_before_noun(match: re.Match[str]) -> bool:
     """Whether a match describes the noun after it: a ten mile walk, the four billion dollar price,
     but the two dollars that he paid.
     """
-    if has_article(match):
-        return True
     start = match.start()
-    return (
+    return has_article(match) or (
         _DETERMINER.search(match.string, max(0, start - 16), start) is not None
         and _NOUN.match(match.string, match.end()) is not None
     )
