@@ -21,6 +21,7 @@ from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import shifted
 from tts_cli.audio.tags import comment_of_model
 from tts_cli.audio.treatment import PostProcessing
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
@@ -53,10 +54,12 @@ Timed = tuple[JournalEntry, list[str]]  # a take, and the suffixes of its files 
 
 
 def encode(
-    folder: Path, out: Path, config: RunConfig, step: Step
+    folder: Path, out: Path, config: RunConfig, step: Step, *, is_approved: bool = False
 ) -> tuple[Reencoded, EncodeResult]:
     """Convert the files of a folder into another folder or the same one.
 
+    Args:
+        is_approved: only rows that were approved in a review; others are removed from `out`.
     Returns:
         The converted files; the rows that were already done or are not possible, and other files of
         the target.
@@ -69,7 +72,7 @@ def encode(
     Store.read_only(folder)
     with Store(out, config) as target:
         target.open()
-        source = SourceFolder(folder)
+        source = SourceFolder(folder, Reviews.read(folder) if is_approved else None)
         config = config if config.model is not None else replace(config, model=source.model)
         rate_hz = source.native_rate_hz()
         target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
@@ -169,10 +172,11 @@ def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> Non
 
 
 def remove_gone(source: SourceFolder, target: Store, result: EncodeResult) -> None:
-    """Move the files of rows that were removed from the source folder to the takes of the target,
-    and count rows that the source folder never had.
+    """Move the files of rows that were removed from the source folder, or are not approved there,
+    to the takes of the target, and count rows that the source folder never had.
     """
-    gone = []
+    gone = [one.id for one in source.records() if not source.is_wanted(one)]
+    gone = [row_id for row_id in gone if target.journal.file(row_id) is not None]
     for take in target.journal.takes():
         if id_problem(take.id) or source.journal.file(take.id) is not None:
             continue
@@ -249,13 +253,15 @@ class EncodeResult:
 class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
+    Args:
+        reviews: only rows approved there are converted; None: all.
     Raises:
         UsageError: the journal is missing.
         SetupError: a file of ours cannot be read.
     """
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    def __init__(self, out: Path, reviews: Reviews | None = None) -> None:
+        self.out, self._reviews = out, reviews
         try:
             folder = Store.read_only(out)
             self.journal, self.report = folder.journal, read_report(out)
@@ -283,6 +289,10 @@ class SourceFolder:
         for record in self.journal.takes():
             if id_problem(record.id) is None:
                 yield record
+
+    def is_wanted(self, record: JournalEntry) -> bool:
+        """Return whether a take is converted, as far as reviews decide it."""
+        return self._reviews is None or self._reviews.state(record) is State.APPROVED
 
     def run_of(self, record: JournalEntry) -> Run | None:
         """Return the run that synthesized a take, or None if it is unknown."""
@@ -319,6 +329,9 @@ class SourceFolder:
             identity: checkpoint whose codes can be decoded; None: any.
         """
         for record in self.records():
+            if not self.is_wanted(record):
+                result.events.add(Event.NOT_APPROVED, record.id)
+                continue
             if self.journal.row(record.id).status is not Status.OK:
                 result.left.append((record.id, why_failed(record)))
                 continue
