@@ -77,6 +77,7 @@ TABLES = {
             "checks/verdicts.py:MosScores",
         ),
     ),
+    "reviews": Table("0.5", ("checks/reviews.py:Decision",)),
     "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
     "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(

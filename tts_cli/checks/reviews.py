@@ -45,7 +45,7 @@ class State(Enum):
     REJECTED = "rejected"
     RETAKE = "retake"  # another take is requested
     OPEN = "open"  # undoes an earlier decision
-    COMMENT = "comment"  # says something and decides nothing
+    COMMENT = "comment"  # a remark without a decision
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -53,14 +53,15 @@ class Decision(msgspec.Struct, frozen=True):
 
     id: str  # id of the row
     take: Number  # [1, 2, ...] number of the take, as in `timings.jsonl`
-    # SHA-256 of the audio file; null: the journal of an earlier version does not have it
+    # [hex] SHA-256 of the audio file; null: the journal of an earlier version does not have it
     sha256: Short | None
     # [`approved`, `rejected`, `retake`, `open`, `comment`] the decision
     state: State
-    # text for the people who work on the row; empty: a comment at this time is removed
+    # [text] text for the people who work on the row; empty: a comment at this time is removed
     comment: Annotated[str, Meta(max_length=MAX_COMMENT)] = ""
-    at_s: Seconds | None = None  # moment in the audio that the comment is about; null: all of it
-    reviewer: Short = ""  # name of the reviewer; empty: not given
+    # [s] moment in the audio that the comment is about; null: all of it
+    at_s: Seconds | None = None
+    reviewer: Short = ""  # [text] name of the reviewer; empty: not given
     time: Short = ""  # [time] time of the decision
     schema: int = SCHEMA  # [1] version of the line's format
 

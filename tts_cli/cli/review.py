@@ -106,9 +106,9 @@ def command(
       tts-cli export wavs/ --approved --to audiofolder --out delivery/
 
     DIR is the output folder of `synth`, `book` or `merge`. The page is for this machine only and
-    ends with Ctrl-C. Each decision is stored in DIR/reviews.jsonl at once. It is about the audio
-    that was heard: if the row's file changes, the row is undecided again. While another command
-    writes to DIR, the page is read-only.
+    ends with Ctrl-C. Each decision is stored in DIR/reviews.jsonl before the page confirms it. It
+    is about the row's present audio: if the file changes, the row is undecided again. While another
+    command writes to DIR, the page is read-only.
 
     Needs: pip install starlette uvicorn (not for the files of decisions).
     """

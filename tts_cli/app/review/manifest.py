@@ -1,7 +1,7 @@
 """Write an edited text of a row into its manifest, if nothing else changes.
 
-The text is replaced where it is written, after the start of its row, in the notation of the file.
-The new manifest is then read: it must have the new text in that row, and all other rows as before.
+The text is replaced at its place after the start of its row, in the notation of the file. The new
+manifest is then read: it must have the new text in that row, and all other rows as before.
 """
 
 from __future__ import annotations

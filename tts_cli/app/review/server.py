@@ -52,7 +52,7 @@ Action = Callable[[dict[str, Any]], Any]
 
 
 class Server:
-    """A server in a thread of its own, from `with` to its end.
+    """Context manager that serves the page in a thread.
 
     Args:
         port: 0: any free one.
