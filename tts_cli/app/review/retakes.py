@@ -65,16 +65,12 @@ class Job:
 class WarmSession(LocalSession):
     """A session that outlives a run, until `end`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._has_reported = False
+    is_reused = False  # whether an earlier run has loaded the model
 
     def facts(self) -> SessionFacts:
-        """See `LocalSession`; only the first run reports the time of loading."""
+        """See `LocalSession`; only the run that loads the model reports the time for it."""
         found = super().facts()
-        found = replace(found, load_s=0.0, capture_s=0.0) if self._has_reported else found
-        self._has_reported = True
-        return found
+        return replace(found, load_s=0.0, capture_s=0.0) if self.is_reused else found
 
     def close(self) -> None:
         """Stay open for the next run."""
@@ -240,8 +236,10 @@ class Retakes:
         if self._session is None or self._session[0] != key:
             self._drop_session()
             self._session = key, WarmSession(config, info, cloning, is_int16=is_int16)
+            return self._session[1]
         session = self._session[1]
         session.config, session.cloning, session.is_int16 = config, cloning, is_int16
+        session.is_reused = True
         return session
 
     def _drop_session(self) -> None:
