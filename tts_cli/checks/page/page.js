@@ -161,8 +161,9 @@ ${sha256 ?? ""}`;
       return withHeadings(found, (row) => GROUPS[row.group], (row) => row.group);
     }
     const factor = falls ? -sign : sign;
-    const rank = (row) => value(row) ?? NaN;
-    found.sort((a, b) => Number(isNaN(rank(a))) - Number(isNaN(rank(b))) || factor * (rank(a) - rank(b)) || a.index - b.index);
+    const ranks = new Map(found.map((row) => [row, factor * (value(row) ?? factor * Infinity)]));
+    const rank = (row) => ranks.get(row) ?? 0;
+    found.sort((a, b) => rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b));
     if (view.sort === "order" && found.some((row) => row.chapter)) return withHeadings(found, (row) => row.chapter ?? "", () => null);
     return found.map((row, place) => ({ row, number: place + 1 }));
   }
