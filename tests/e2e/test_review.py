@@ -27,7 +27,7 @@ ROWS = [
 ]
 
 
-def retake(review: Review, row_id: str, takes: int = 1, **edits: str) -> dict[str, Any]:
+def retake(review: Review, row_id: str, takes: int = 1, **edits: Any) -> dict[str, Any]:
     """Ask for a retake, and wait until it has ended."""
     number = review.post("retake", {"id": row_id, "takes": takes, "edits": edits}).json
     deadline_s = time.monotonic() + 120
@@ -102,6 +102,8 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
         assert (second["written"], second["is_other"]) == ("Good evening, Sir.", True)
         duration_s = soundfile.info(out / "takes/two/2.wav").duration
         assert duration_s == pytest.approx(second["audio_s"], abs=0.001)
+        assert retake(review, "three", lexicon=["night", "moon"])["state"] == "done"
+        assert review.rows()["three"]["takes"][1]["said"] == "Good moon."
         assert retake(review, "two", voice="nobody")["error"].startswith("two: voice: 'nobody'")
         assert retake(review, "two", text=" ")["state"] == "failed"
         assert retake(review, "none")["error"] == f"none: no manifest of {out} has this row"
@@ -109,13 +111,36 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
         assert review.rows()["two"]["text"] == "Good evening, Sir."
         assert review.decide(review.rows()["two"], "approved").status == 200
     loads = [run["totals"]["load_s"] > 0 for run in bench.out().runs]
-    assert loads == [True, True, False], "the model stays loaded"
+    assert loads == [True, True, False, False], "the model stays loaded"
     assert {name: data for name, data in bench.out().files.items() if name == "one.wav"} == {
         "one.wav": before["one.wav"]
     }
     assert bench.out().status() == dict.fromkeys(("one", "two", "three"), "ok")
     # The manifest still has the old text, so the next run makes the row again.
     assert "1 changed" in bench.synth(bench.folder / "rows.jsonl", "--dry-run").out
+
+
+@pytest.mark.parametrize("num_lines", [0, 1, 5])
+def test_a_kill_during_a_retake_loses_nothing(bench: Workbench, num_lines: int) -> None:
+    """Decisions of the server that makes the takes are recorded too."""
+    bench.synth_once(ROWS)
+    out, journal = bench.folder / "out", bench.folder / "out" / "timings.jsonl"
+    before, count = bench.out().files, len(bench.out().lines)
+    with reviewing(out, "--device", "cpu", "--yes") as review:
+        row = review.rows()["two"]
+        assert review.post("retake", {"id": "one", "takes": 20}).status == 200
+        deadline_s = time.monotonic() + 60
+        while journal.read_bytes().count(b"\n") < count + num_lines:
+            assert time.monotonic() < deadline_s
+        assert review.decide(row, "approved").status == 200
+        review.kill()
+    assert '"approved"' in (out / "reviews.jsonl").read_text()
+    again = bench.synth(bench.folder / "rows.jsonl")
+    assert again.code == 0, again.err
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out
+    assert {name: bench.out().files[name] for name in before} == before
+    assert len(list((out / "takes" / "one").iterdir())) >= num_lines
+    decided(bench, {"one": "rejected"})
 
 
 def test_an_edited_text_is_written_when_asked(bench: Workbench) -> None:

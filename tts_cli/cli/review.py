@@ -6,6 +6,7 @@ import getpass
 import logging
 import os
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, writing
+from tts_cli.extras import load
 from tts_cli.named import counted
 from tts_cli.setting import Scope, Topic
 
@@ -24,65 +26,44 @@ _MACHINE = ("device", "dtype", "max_batch")
 _OF_RETAKES = (*_MACHINE, "model", "revision")  # settings that are not the folder's
 
 
+_File = partial(click.Path, path_type=Path)
+
+
 def _option(*names: str, **facts: Any) -> Any:
     return click.option(*names, cls=SectionedOption, **facts)
 
 
+_page_options = group(
+    "Page",
+    _option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", scope=Scope.USERS,
+        help="Port of the page, on this machine only.  [default: any free one]"),
+    _option("--no-browser", is_flag=True, scope=Scope.USERS, help="Open no browser."),
+    _option("--reviewer", metavar="NAME", scope=Scope.USERS,
+        help="Name in your decisions.  [default: your user name]"),
+)  # fmt: skip
+_file_options = group(
+    "Decisions as files",
+    _option("--csv", "table", type=_File(dir_okay=False, allow_dash=True), metavar="FILE",
+        help="Write the state of every row and all comments as a table; - is stdout."),
+    _option("--labels", type=_File(file_okay=False), metavar="DIR",
+        help="Write the comments as label tracks for Audacity, one file per take."),
+    _option("--import", "imported", type=_File(), metavar="FILE",
+        help="Add the decisions that a colleague saved in the page of `report`."),
+)  # fmt: skip
+_consent = group(
+    Topic.MODEL.heading,
+    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False,
+        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
+        "and download models."),
+)  # fmt: skip
+
+
 @click.command("review", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@group(
-    "Page",
-    _option(
-        "--port",
-        type=click.IntRange(0, 65535),
-        default=0,
-        metavar="N",
-        scope=Scope.USERS,
-        help="Port of the page, on this machine only.  [default: any free one]",
-    ),
-    _option("--no-browser", is_flag=True, scope=Scope.USERS, help="Open no browser."),
-    _option(
-        "--reviewer",
-        metavar="NAME",
-        scope=Scope.USERS,
-        help="Name in your decisions.  [default: your user name]",
-    ),
-)
-@group(
-    "Decisions as files",
-    _option(
-        "--csv",
-        "table",
-        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-        metavar="FILE",
-        help="Write the state of every row and all comments as a table; - is stdout.",
-    ),
-    _option(
-        "--labels",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help="Write the comments as label tracks for Audacity, one file per take.",
-    ),
-    _option(
-        "--import",
-        "imported",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Add the decisions that a colleague saved in the page of `report`.",
-    ),
-)
+@_page_options
+@_file_options
 @settings(Topic.MODEL, *_MACHINE, model={"show_default": "the model of the rows"})
-@group(
-    Topic.MODEL.heading,
-    _option(
-        "--yes",
-        "is_confirmed",
-        is_flag=True,
-        allow_from_autoenv=False,
-        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
-        "and download models.",
-    ),
-)
+@_consent
 @common_options
 def command(
     folder: Path,
@@ -122,7 +103,9 @@ def command(
         return _write_labels(folder, labels, config)
     if imported is not None:
         return _import(folder, imported, reviewer, config)
-    from tts_cli.app.review.serve import serve
+    for package in ("starlette", "uvicorn"):
+        load("review", package, "review")
+    from tts_cli.app.review.server import serve
 
     def announce(address: str) -> None:
         _show(config, {"address": address}, f"{folder}: review at {address}")
@@ -130,16 +113,8 @@ def command(
             log.info("no browser was found: open the address yourself")
 
     name = _user() if reviewer is None else reviewer
-    serve(
-        folder,
-        config,
-        given,
-        RunScreen(config),
-        announce,
-        port=port,
-        reviewer=name,
-        is_confirmed=is_confirmed,
-    )
+    start = partial(serve, folder, config, given, RunScreen(config), announce)
+    start(port=port, reviewer=name, is_confirmed=is_confirmed)
     return 0
 
 

@@ -10,13 +10,14 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.atomic import read_own
@@ -26,13 +27,13 @@ from tts_cli.checks.reviews import (
     REVIEWS_NAME,
     Decision,
     append_decisions,
-    decision_of,
     read_decisions,
 )
 from tts_cli.checks.waveform import outlines
 from tts_cli.config import RunConfig
 from tts_cli.errors import FolderLocked, UsageError
 from tts_cli.export.selection import manifest_ids
+from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.entry import iso_time
 from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles
 from tts_cli.store.lock import running_owner
@@ -48,6 +49,25 @@ MAX_OUTLINES = 200
 MAX_BOOK_BYTES = 1 << 28
 
 TakeKey = tuple[str, int]  # id of a row, number of a take
+
+
+class Decide(msgspec.Struct):
+    """A request to record decisions; their reviewer and time are not the client's."""
+
+    decisions: Annotated[list[Decision], Meta(max_length=MAX_DECISIONS)]
+
+
+class Outlines(msgspec.Struct):
+    """A request for waveforms."""
+
+    takes: Annotated[list[TakeKey], Meta(max_length=MAX_OUTLINES)]
+
+
+class Pick(msgspec.Struct):
+    """A request to make a take the row's current one."""
+
+    id: str
+    take: int
 
 
 class ReviewFolder:
@@ -134,41 +154,29 @@ class ReviewFolder:
             self._decisions, self._read = list(read_decisions(self.out)), stamp
         return len(self._decisions)
 
-    def decide(self, values: Any, reviewer: str | None = None) -> int:
+    def decide(self, request: Decide) -> int:
         """Record decisions durably. Return their number.
 
-        Args:
-            values: a list of decisions as in `reviews.jsonl`; reviewer and time are set here.
         Raises:
-            UsageError: they are not valid, or about rows that the folder does not have.
+            UsageError: a row has an id that no folder has.
             FolderLocked: a run is in progress.
             DiskFull, StoppedEarly: they may not be recorded.
         """
-        if not isinstance(values, list) or len(values) > MAX_DECISIONS:
-            raise UsageError(f"decisions must be a list of at most {MAX_DECISIONS}")
-        name = self.reviewer if reviewer is None else reviewer
-        now = iso_time(datetime.now(timezone.utc))
-        found = []
-        for one in values:
-            given = {**one, "reviewer": name, "time": now} if isinstance(one, dict) else one
-            decision = decision_of(given)
-            if decision is None:
-                raise UsageError(f"not a decision: {json.dumps(one)[:200]}")
-            found.append(decision)
+        about = {"reviewer": self.reviewer, "time": iso_time(datetime.now(timezone.utc))}
+        found = [msgspec.structs.replace(one, **about) for one in request.decisions]
+        if wrong := [one.id for one in found if not is_recorded_id(one.id)]:
+            raise UsageError(f"{wrong[0]!r} is not the id of a row")
         with self.owned():
             append_decisions(self.out, found)
         return len(found)
 
-    def pick(self, values: Mapping[str, Any]) -> None:
-        """Make a take the row's current one: `id` and `take`. Raises as `choose_takes`."""
-        row_id, take = values.get("id"), values.get("take")
-        if not isinstance(row_id, str) or type(take) is not int:
-            raise UsageError("a choice needs the id of a row and the number of a take")
+    def pick(self, request: Pick) -> None:
+        """Make a take the row's current one. Raises as `choose_takes`."""
         with self.owned() as store:
             if store is None:
                 raise FolderLocked("a retake is in progress", remedy="wait until it is finished")
             store.open()
-            choose_takes(store, [Choice(row_id, take)])
+            choose_takes(store, [Choice(request.id, request.take)])
 
     @contextmanager
     def owned(self) -> Iterator[Store | None]:
@@ -202,28 +210,16 @@ class ReviewFolder:
             path = self._files.get((row_id, take))
         return path if path and PlainFiles(self.out).size(path) is not None else None
 
-    def outlines(self, keys: Any) -> list[str | None]:
-        """Return the waveforms of takes. Raises UsageError.
-
-        Args:
-            keys: list of id and number of each take.
-        """
-        if not isinstance(keys, list) or len(keys) > MAX_OUTLINES:
-            raise UsageError(f"takes must be a list of at most {MAX_OUTLINES}")
-        paths = [self._path(key) for key in keys]
+    def outlines(self, request: Outlines) -> list[str | None]:
+        """Return the waveforms of takes; those of unchanged files are remembered."""
+        paths = [self.audio(*key) for key in request.takes]
         wanted = [(path, "" if path is None else _stamp(path)) for path in paths]
         with self._mutex:
-            missing = list(dict.fromkeys(one for one in wanted if one not in self._outlines))
+            missing = [one for one in dict.fromkeys(wanted) if one not in self._outlines]
         drawn = dict(zip(missing, outlines([path for path, _ in missing]), strict=True))
         with self._mutex:
             self._outlines.update(drawn)
             return [self._outlines[one] for one in wanted]
-
-    def _path(self, key: Any) -> Path | None:
-        match key:
-            case [str(row_id), int(take)]:
-                return self.audio(row_id, take)
-        raise UsageError("a take must be a list of its row's id and its number")
 
 
 def _stamp(path: Path) -> str:

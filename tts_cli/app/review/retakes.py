@@ -11,11 +11,15 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from tts_cli import signals
 from tts_cli.app.again import Rerun, reruns_of
@@ -35,6 +39,7 @@ from tts_cli.plan.remembered import BookFacts
 from tts_cli.sources.item import Manifest
 from tts_cli.sources.open import open_manifests, read_rows
 from tts_cli.sources.row import build_row
+from tts_cli.text.lexicon import read_lexicon
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -42,24 +47,44 @@ if TYPE_CHECKING:
 
 MAX_TAKES = 20  # of a retake
 MAX_JOBS = 200  # that wait or are remembered
-EDITABLE = ("text", "voice", "instruct")
 _WAIT_S = 0.2
 
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Job:
-    """A retake that a user has asked for."""
+class Edits(msgspec.Struct, forbid_unknown_fields=True):
+    """What is different in a retake; None: as in the manifest and the settings."""
 
-    number: int
+    text: str | None = None
+    voice: str | None = None
+    instruct: str | None = None
+    lexicon: tuple[str, str] | None = None  # a word, and how it is read
+
+    def of_row(self) -> dict[str, str]:
+        """Return the fields of the row that differ."""
+        fields = {"text": self.text, "voice": self.voice, "instruct": self.instruct}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class Retake(msgspec.Struct, forbid_unknown_fields=True):
+    """A request for further takes of a row, and the state of the work."""
+
     id: str  # of the row
-    takes: int
-    edits: dict[str, str]  # fields of the row
+    takes: Annotated[int, Meta(ge=1, le=MAX_TAKES)] = 1
+    edits: Edits = msgspec.field(default_factory=Edits)
+    number: int = 0
     state: str = "waiting"  # waiting, running, done or failed
     step: str = ""  # what is being done
     num_done: int = 0  # takes that are finished
     error: str = ""
+
+
+class Rewording(msgspec.Struct, forbid_unknown_fields=True):
+    """A request to write a text into the manifest."""
+
+    id: str
+    text: str
+    digest: str | None = None  # of the change that was shown; None: only show it
 
 
 class WarmSession(LocalSession):
@@ -81,7 +106,7 @@ class WarmSession(LocalSession):
 
 
 class Retakes:
-    """The retakes of a folder. Any thread may call `start`, `state` and `edit_manifest`.
+    """The retakes of a folder. Any thread may call `start`, `state` and `reword`.
 
     Args:
         machine: settings of this machine and command, by name.
@@ -100,33 +125,25 @@ class Retakes:
         self._folder, self._machine, self._screen = folder, machine, screen
         self._is_confirmed = is_confirmed
         self._mutex = threading.Lock()  # guards `_jobs`
-        self._jobs: list[Job] = []
-        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._jobs: list[Retake] = []
+        self._queue: SimpleQueue[Retake] = SimpleQueue()
         self._session: tuple[tuple[Any, ...], WarmSession] | None = None
 
-    def start(self, values: Mapping[str, Any]) -> int:
-        """Ask for a retake. Return its number. Raises UsageError."""
-        row_id, takes, edits = (values.get(name) for name in ("id", "takes", "edits"))
-        edits = {} if edits is None else edits
-        if not isinstance(row_id, str) or not isinstance(edits, dict):
-            raise UsageError("a retake needs the id of a row")
-        if type(takes) is not int or not 1 <= takes <= MAX_TAKES:
-            raise UsageError(f"the number of takes must be 1 to {MAX_TAKES}")
-        if any(key not in EDITABLE or not isinstance(edits[key], str) for key in edits):
-            raise UsageError(f"only {', '.join(EDITABLE)} can be edited")
+    def start(self, request: Retake) -> int:
+        """Queue a retake. Return its number. Raises UsageError: too many wait."""
         with self._mutex:
             if sum(job.state in ("waiting", "running") for job in self._jobs) >= MAX_JOBS:
                 raise UsageError("too many retakes wait", "wait until some are finished")
             number = self._jobs[-1].number + 1 if self._jobs else 1
-            job = Job(number, row_id, takes, edits)
+            job = Retake(request.id, request.takes, request.edits, number)
             self._jobs = [*self._jobs[-MAX_JOBS:], job]
             self._queue.put(job)
-        return job.number
+        return number
 
     def state(self) -> list[dict[str, Any]]:
         """Return the retakes, the last one at the end."""
         with self._mutex:
-            return list(map(asdict, self._jobs))
+            return [msgspec.to_builtins(job) for job in self._jobs]
 
     def run(self) -> None:
         """Make retakes until a signal comes. Raises Interrupted."""
@@ -141,7 +158,7 @@ class Retakes:
         finally:
             self._drop_session()
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: Retake) -> None:
         job.state = "running"
         try:
             self._make(job)
@@ -152,13 +169,16 @@ class Retakes:
                 self._drop_session()
             job.error, job.state = str(error), "failed"
 
-    def _make(self, job: Job) -> None:
+    def _make(self, job: Retake) -> None:
         """Synthesize the takes. Raises TtsCliError."""
         out, screen = self._folder.out, _JobScreen(job, self._screen)
         with ExitStack() as stack:
             found = self._open(job.id, stack)
             config = replace(found.config, only=(job.id,), takes=job.takes, retry_failed=True)
-            edits = {job.id: _edited(found.row, job.edits)}
+            if job.edits.lexicon is not None:
+                lexicon = _with_entry(config.lexicon, *job.edits.lexicon, stack)
+                config = replace(config, lexicon=lexicon)
+            edits = {job.id: _edited(found.row, job.edits.of_row())}
             plan = look(found.source, config, out, screen, edits=edits).plan
             if plan.events.num(Event.FAILING):  # so that no failure is recorded
                 facts = plan.events.of(Event.HOPELESS).facts
@@ -172,25 +192,23 @@ class Retakes:
         if failed := result.plan.events.num(Event.FAILED):
             raise UsageError(f"{job.id}: {failed} of {job.takes} takes failed")
 
-    def edit_manifest(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the change that writes a text into the manifest. Write it if `values` has the
-        digest of the change, which an earlier answer had.
+    def reword(self, request: Rewording) -> dict[str, Any]:
+        """Return the change that writes a text into the manifest. Write it if the request has the
+        digest of the change.
 
         Raises:
             UsageError: that is not possible, or the manifest has changed since.
             DiskFull, StoppedEarly: it is as before.
         """
-        row_id, text, digest = (values.get(name) for name in ("id", "text", "digest"))
-        if not isinstance(row_id, str) or not isinstance(text, str):
-            raise UsageError("an edit needs the id and the text of a row")
         with ExitStack() as stack:
-            found = self._open(row_id, stack)
+            found = self._open(request.id, stack)
             if found.book is not None:
                 raise UsageError("the text of a book is changed in the book's own file")
-            edit = edit_of(found.source, found.row, _edited(found.row, {"text": text}).text)
-        if digest is not None and digest != edit.digest:
+            text = _edited(found.row, {"text": request.text}).text
+            edit = edit_of(found.source, found.row, text)
+        if request.digest not in (None, edit.digest):
             raise UsageError(f"{edit.path} has changed since", "look at the change again")
-        if digest is not None:
+        if request.digest is not None:
             edit.write()
         return {"diff": edit.diff(), "digest": edit.digest}
 
@@ -260,7 +278,7 @@ class _Found(NamedTuple):
 class _JobScreen:
     """Shows the progress of a retake in its job; implements `app.look.Screen`."""
 
-    def __init__(self, job: Job, screen: Screen) -> None:
+    def __init__(self, job: Retake, screen: Screen) -> None:
         self._job = job
         self.problems, self.choices, self.due = screen.problems, screen.choices, screen.due
 
@@ -277,6 +295,20 @@ class _JobScreen:
     def update(self, ended: int, failed: int, audio_s: float) -> None:
         """Show how many takes have ended."""
         self._job.num_done = ended
+
+
+def _with_entry(path: Path | None, word: str, said: str, stack: ExitStack) -> Path:
+    """Return a temporary lexicon with the entries of another one, and one more."""
+    found = () if path is None else read_lexicon(path).entries
+    lines = [
+        (one.written, one.spoken, one.language or "any", "exact" if one.is_exact else "any")
+        for one in found
+        if one.written.casefold() != word.strip().casefold()
+    ]
+    made = Path(stack.enter_context(TemporaryDirectory(prefix="tts-cli-"))) / "lexicon.tsv"
+    cells = [*lines, (word.strip(), said.strip())]
+    made.write_text("".join("\t".join(one) + "\n" for one in cells), encoding="utf-8")
+    return made
 
 
 def _edited(row: Row, edits: Mapping[str, str]) -> Row:

@@ -11,10 +11,13 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -22,70 +25,85 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from tts_cli.app.review.folder import ReviewFolder
-from tts_cli.app.review.retakes import Retakes
+from tts_cli.app.look import Screen
+from tts_cli.app.review.folder import Decide, Outlines, Pick, ReviewFolder
+from tts_cli.app.review.retakes import Retake, Retakes, Rewording
 from tts_cli.checks.page.build import build_page
-from tts_cli.errors import FolderLocked, SetupError, TtsCliError, UsageError
+from tts_cli.config import RunConfig
+from tts_cli.errors import FolderLocked, Interrupted, SetupError, TtsCliError, UsageError
+from tts_cli.store.store import Store
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 1 << 20
-AUDIO_TYPES = {
-    ".wav": "audio/wav",
-    ".flac": "audio/flac",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".opus": "audio/ogg",
-}
-HEADERS = {
-    "cache-control": "no-store",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-}
-_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+AUDIO_TYPES = {".wav": "wav", ".flac": "flac", ".mp3": "mpeg", ".ogg": "ogg", ".opus": "ogg"}
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Action = Callable[[dict[str, Any]], Any]
 
 
-class Server:
-    """Context manager that serves the page in a thread.
+def serve(
+    out: Path,
+    config: RunConfig,
+    machine: Mapping[str, Any],
+    screen: Screen,
+    announce: Callable[[str], None],
+    *,
+    port: int,
+    reviewer: str,
+    is_confirmed: bool,
+) -> None:
+    """Serve the page of a folder until a signal comes; a retake in progress is stopped in order.
 
     Args:
+        machine: settings of retakes that are not the folder's, by name.
+        announce: called with the address of the page.
         port: 0: any free one.
-    Raises on entry:
-        SetupError: the port is in use.
+        reviewer, is_confirmed: see `ReviewFolder` and `Retakes`.
+    Raises:
+        UsageError: it is not an output folder.
+        SetupError: the folder cannot be read, or the port is in use.
     """
-
-    def __init__(self, folder: ReviewFolder, retakes: Retakes, port: int) -> None:
+    Store.read_only(out)
+    folder = ReviewFolder(out, config, reviewer)
+    retakes = Retakes(folder, machine, screen, is_confirmed=is_confirmed)
+    try:
+        listener = socket.create_server((HOST, port))
+    except OSError as error:
+        raise SetupError(
+            f"cannot listen on port {port}: {error.strerror or error}",
+            remedy="choose another --port, or leave it out for any free one",
+        ) from error
+    port, token = listener.getsockname()[1], secrets.token_urlsafe(24)
+    with serving(Guard(make_app(folder, retakes, token), token, port), listener):
+        announce(f"http://{HOST}:{port}/{token}/")
         try:
-            self._socket = socket.create_server((HOST, port))
-        except (OSError, OverflowError) as error:
-            raise SetupError(
-                f"cannot listen on port {port}: {getattr(error, 'strerror', None) or error}",
-                remedy="choose another --port, or leave it out for any free one",
-            ) from error
-        port, token = self._socket.getsockname()[1], secrets.token_urlsafe(24)
-        self.address = f"http://{HOST}:{port}/{token}/"
-        app = Guard(make_app(folder, retakes, token), token, port)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", server_header=False
-        )
-        self._server = uvicorn.Server(config)
-        run = partial(self._server.run, sockets=[self._socket])
-        self._thread = threading.Thread(target=run, name="server", daemon=True)
+            retakes.run()
+        except Interrupted:  # the usual end
+            return
 
-    def __enter__(self) -> Server:
-        self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join()
-        self._socket.close()
+@contextmanager
+def serving(app: Any, listener: socket.socket) -> Iterator[None]:
+    """Answer requests in a thread, inside the block."""
+    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False)
+    server = uvicorn.Server(config)
+    run = partial(server.run, sockets=[listener])
+    thread = threading.Thread(target=run, name="server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+        listener.close()
 
 
 class Guard:
@@ -102,7 +120,7 @@ class Guard:
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
         problem = self._problem(scope)
@@ -143,10 +161,9 @@ def make_app(folder: ReviewFolder, retakes: Retakes, token: str) -> Starlette:
         path = folder.audio(request.path_params["row_id"], request.path_params["take"])
         if path is None:
             return PlainTextResponse("There is no such file.", 404)
-        kind = AUDIO_TYPES.get(path.suffix.lower(), "application/octet-stream")
-        return FileResponse(path, media_type=kind)
+        return FileResponse(path, media_type=f"audio/{AUDIO_TYPES.get(path.suffix, 'x-unknown')}")
 
-    async def post(run: Action, request: Request) -> Response:
+    async def post(kind: type, run: Callable[[Any], Any], request: Request) -> Response:
         if request.headers.get("content-type") != "application/json":
             return PlainTextResponse("JSON is expected.", 415)
         body = b""
@@ -154,36 +171,34 @@ def make_app(folder: ReviewFolder, retakes: Retakes, token: str) -> Starlette:
             body += part
             if len(body) > MAX_BODY_BYTES:
                 return PlainTextResponse("The request is too long.", 413)
-        return await run_in_threadpool(_answer, partial(_run, run, body))
+        return await run_in_threadpool(_answer, lambda: run(_decoded(body, kind)))
 
-    actions: dict[str, Action] = {
-        "decide": lambda values: folder.decide(values.get("decisions")),
-        "outlines": lambda values: folder.outlines(values.get("takes")),
-        "pick": folder.pick,
-        "retake": retakes.start,
-        "manifest": retakes.edit_manifest,
+    posts: dict[str, tuple[type, Callable[[Any], Any]]] = {
+        "decide": (Decide, folder.decide),
+        "outlines": (Outlines, folder.outlines),
+        "pick": (Pick, folder.pick),
+        "retake": (Retake, retakes.start),
+        "manifest": (Rewording, retakes.reword),
     }
-    posts = [
-        Route(f"/api/{name}", partial(post, run), methods=["POST"]) for name, run in actions.items()
-    ]
     routes = [
         Route("/", page),
         Route("/api/folder", content),
         Route("/api/changes", changes),
         Route("/audio/{take:int}/{row_id:path}", audio),
-        *posts,
+        *(
+            Route(f"/api/{name}", partial(post, *how), methods=["POST"])
+            for name, how in posts.items()
+        ),
     ]
     return Starlette(routes=[Mount(f"/{token}", routes=routes)])
 
 
-def _run(run: Action, body: bytes) -> Any:
+def _decoded(body: bytes, kind: type) -> Any:
+    """Return a request as its type. Raises UsageError."""
     try:
-        values = json.loads(body)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise UsageError("a JSON object is expected")
-    return run(values)
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise UsageError(f"the request is not valid: {error}") from error
 
 
 def _answer(make: Callable[[], Any]) -> Response:

@@ -261,8 +261,7 @@ ${sha256 ?? ""}`;
     more: "M12 8l7 8H5z",
     less: "M12 16l-7-8h14z",
     approve: "M9.500 18.500L3.500 12.500l2-2 4 4 9-9 2 2z",
-    reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z",
-    comment: "M4 4h16v12H11l-5 5v-5H4z"
+    reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z"
   };
   function icon(name) {
     return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
@@ -395,8 +394,7 @@ ${sha256 ?? ""}`;
           /** @type {Error} */
           error
         );
-        const reason = this.audio.error ? "the file is missing, or the browser does not support its format" : message;
-        if (name !== "AbortError") say(`${row.id} cannot be played: ${reason}`);
+        if (name !== "AbortError" && !this.audio.error) say(`${row.id} cannot be played: ${message}`);
       }
     },
     /** @param {Row} row @param {number} place */
@@ -692,7 +690,7 @@ ${sha256 ?? ""}`;
       select(item.row);
       run(item.row);
     };
-    const small = (label, name, text, run, kind2 = "") => h("button", { type: "button", class: `small ${kind2}`, title: label, "aria-label": label, tabindex: "-1", onclick: act(run) }, icon(name), text);
+    const small = (label, name, run, kind2) => h("button", { type: "button", class: `small ${kind2}`, title: label, "aria-label": label, tabindex: "-1", onclick: act(run) }, icon(name));
     const item = {
       /** @type {Row | null} */
       row: null,
@@ -711,11 +709,9 @@ ${sha256 ?? ""}`;
       text: h("p", { class: "text", dir: "auto" }),
       spoken: h("p", { class: "spoken", dir: "auto" }),
       takes: h("div", { class: "takes", role: "group", "aria-label": "Takes" }),
-      approve: small("Approve", "approve", "", (row) => toggleState(row, "approved"), "approve"),
-      reject: small("Reject", "reject", "", (row) => toggleState(row, "rejected"), "reject"),
-      copyId: small("Copy the id", "copy", "id", (row) => copy(row.id, "the id")),
-      copySeed: small("Copy the seed", "copy", "seed", copySeed),
-      again: small("Copy the command for more takes", "again", "again", copyAgain),
+      approve: small("Approve", "approve", (row) => toggleState(row, "approved"), "approve"),
+      reject: small("Reject", "reject", (row) => toggleState(row, "rejected"), "reject"),
+      retake: small("Request a retake", "again", (row) => toggleState(row, "retake"), "retake"),
       node: h("li", { class: "row", tabindex: "-1" })
     };
     item.node.append(
@@ -728,12 +724,7 @@ ${sha256 ?? ""}`;
         item.text,
         item.spoken
       ),
-      h(
-        "div",
-        { class: "side" },
-        item.takes,
-        h("div", { class: "actions" }, item.approve, item.reject, item.copyId, item.copySeed, item.again)
-      )
+      h("div", { class: "side" }, item.takes, h("div", { class: "actions" }, item.approve, item.reject, item.retake))
     );
     item.node.addEventListener("pointerdown", (event) => {
       if (item.row && !/** @type {Element} */
@@ -758,8 +749,6 @@ ${sha256 ?? ""}`;
     item.spoken.hidden = !item.spoken.textContent;
     node.classList.toggle("two", !item.spoken.hidden);
     item.chips.replaceChildren(...row.reasons.slice(0, 3).map(chip));
-    item.copySeed.disabled = shownTake(row).seed === void 0 && row.takes.length === 1;
-    item.again.disabled = !isNamed(row);
     item.takes.replaceChildren(...row.takes.length > 1 ? row.takes.map((_, place) => takeButton(row, place)) : []);
   }
   function refreshItem(item, size) {
@@ -775,15 +764,21 @@ ${sha256 ?? ""}`;
     if (isCurrent) node.setAttribute("aria-current", "true");
     else node.removeAttribute("aria-current");
     node.tabIndex = isCurrent ? 0 : -1;
-    for (const one of [item.play, item.approve, item.reject, item.copyId, item.copySeed, item.again]) one.tabIndex = isCurrent ? 0 : -1;
     const state = stateOf(row);
+    for (
+      const [one, wanted2] of
+      /** @type {const} */
+      [[item.approve, "approved"], [item.reject, "rejected"], [item.retake, "retake"]]
+    ) {
+      one.setAttribute("aria-pressed", String(state === wanted2));
+      one.disabled = isReadOnly() || !isNamed(row);
+      one.tabIndex = isCurrent ? 0 : -1;
+    }
+    item.play.tabIndex = isCurrent ? 0 : -1;
     const remarks = commentsOf(row).length;
     node.dataset.state = state;
     item.review.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" · ");
     item.review.hidden = !item.review.textContent;
-    item.approve.setAttribute("aria-pressed", String(state === "approved"));
-    item.reject.setAttribute("aria-pressed", String(state === "rejected"));
-    item.approve.disabled = item.reject.disabled = isReadOnly() || !isNamed(row);
     item.length.textContent = lengthText(row, row.takes[place]);
     [...item.takes.children].forEach((child, at) => {
       child.setAttribute("aria-pressed", String(at === place));
@@ -1047,55 +1042,47 @@ ${sha256 ?? ""}`;
 
   // src/retake.js
   var drafts2 = /* @__PURE__ */ new Map();
-  var original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", takes: "1" });
+  var FIELDS = { voice: "Voice", instruct: "Style", word: "Word", said: "read as" };
+  var original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", word: "", said: "", takes: "1" });
   function retakeNode(row) {
     if (!server.isThere) return null;
     const draft = drafts2.get(row.id) ?? original(row);
-    const note = (name) => (event) => {
-      draft[name] = /** @type {HTMLInputElement} */
-      event.target.value;
-      drafts2.set(row.id, draft);
+    const bound = (name, node) => {
+      node.value = draft[name];
+      node.dataset.key = `retake ${name}`;
+      node.oninput = () => {
+        draft[name] = node.value;
+        drafts2.set(row.id, draft);
+      };
+      return node;
     };
-    const text = h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", "data-key": "retake text", id: "retake-text", oninput: note("text") });
-    text.value = draft.text;
-    const field = (name, label, more = {}) => h(
-      "label",
-      {},
-      h("span", { text: label }),
-      " ",
-      h("input", { type: "text", value: draft[name], "data-key": `retake ${name}`, autocomplete: "off", oninput: note(name), ...more })
-    );
+    const text = bound("text", h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" }));
+    const fields2 = Object.entries(FIELDS).map(([name, label]) => h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null }))));
     const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
-    const takes = h("select", { "aria-label": "Number of takes", "data-key": "retake takes", onchange: note("takes") }, ...["1", "2", "3", "5"].map((one) => option(one)));
-    takes.value = draft.takes;
-    const jobs = server.jobs.filter((job) => job.id === row.id);
-    const isRunning = jobs.some((job) => job.state === "waiting" || job.state === "running");
+    const takes = bound("takes", h("select", { "aria-label": "Number of takes" }, ...["1", "2", "3", "5"].map((one) => option(one))));
+    const job = server.jobs.findLast((one) => one.id === row.id);
+    const isRunning = job !== void 0 && ["waiting", "running"].includes(job.state);
     return h(
       "details",
       { class: "retake", open: drafts2.has(row.id) || isRunning },
       h("summary", { text: "Retake" }),
       text,
-      field("voice", "Voice", { list: "voices" }),
+      ...fields2,
       h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
-      field("instruct", "Style"),
       h(
         "div",
         { class: "buttons" },
         takes,
         button(isRunning ? "Making takes …" : "Make takes", "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })
       ),
-      ...jobs.slice(-1).map((job) => h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` }))
+      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` })
     );
   }
-  async function start(row, draft) {
+  function start(row, draft) {
     const before2 = original(row);
-    const edits = {};
-    for (
-      const name of
-      /** @type {const} */
-      ["text", "voice", "instruct"]
-    ) if (draft[name] !== before2[name]) edits[name] = draft[name];
-    await request(row, Number(draft.takes), edits);
+    const changed = ["text", "voice", "instruct"].filter((name) => draft[name] !== before2[name]).map((name) => [name, draft[name]]);
+    const lexicon = draft.word && draft.said ? { lexicon: [draft.word, draft.said] } : {};
+    request(row, Number(draft.takes), { ...Object.fromEntries(changed), ...lexicon });
   }
   async function request(row, takes, edits = {}) {
     try {
@@ -1110,47 +1097,25 @@ ${sha256 ?? ""}`;
     }
   }
   async function use(row) {
-    const text = wording(row);
-    if (!await useTake(row) || text === null) return;
+    const { is_other: isOther, written } = shownTake(row);
+    const isReworded = placeOf(row) !== row.chosen && isOther && written !== void 0 && written !== row.text;
+    if (!await useTake(row)) return;
     drafts2.delete(row.id);
-    await showChange(row, text);
+    if (isReworded) await showChange(row.id, written).catch((error) => say(error.message));
   }
-  function wording(row) {
-    const take = shownTake(row);
-    const isOther = placeOf(row) !== row.chosen && take.is_other && take.written !== void 0 && take.written !== row.text;
-    return isOther ? (
-      /** @type {string} */
-      take.written
-    ) : null;
-  }
-  async function showChange(row, text) {
+  async function showChange(id, text) {
     const dialog2 = (
       /** @type {HTMLDialogElement} */
       byId("change")
     );
-    try {
-      const { diff, digest } = await ask("manifest", { id: row.id, text });
-      if (!diff) return;
-      byId("change-diff").textContent = diff;
-      byId("change-write").onclick = async () => {
-        dialog2.close();
-        try {
-          await ask("manifest", { id: row.id, text, digest });
-          say("The manifest has the new text");
-        } catch (error) {
-          say(
-            /** @type {Error} */
-            error.message
-          );
-        }
-      };
-      dialog2.showModal();
-    } catch (error) {
-      say(
-        /** @type {Error} */
-        error.message
-      );
-    }
+    const { diff, digest } = await ask("manifest", { id, text });
+    if (!diff) return;
+    byId("change-diff").textContent = diff;
+    byId("change-write").onclick = () => {
+      dialog2.close();
+      ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text"), (error) => say(error.message));
+    };
+    dialog2.showModal();
   }
   var editText = () => {
     const field = byId("retake-text");
@@ -1338,7 +1303,7 @@ ${sha256 ?? ""}`;
       { class: "buttons decide", role: "group", "aria-label": "Decision" },
       one("approved", "Approve", "approve"),
       one("rejected", "Reject", "reject"),
-      one("retake", "Request a retake", "again"),
+      one("retake", "Request retake", "again"),
       state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed })
     );
   }
@@ -1561,23 +1526,6 @@ ${sha256 ?? ""}`;
   on(["rows", "decided", "picked"], show2);
 
   // src/keys.js
-  var KEYS = [
-    ["Space", "play or pause the current row"],
-    ["j", "next row"],
-    ["k", "previous row"],
-    ["a", "approve the row, or undo it"],
-    ["x", "reject the row, or undo it"],
-    ["r", "request a retake of the row, or undo it"],
-    ["c", "comment on the moment that is played"],
-    ["1 – 9", "select that take, and play it"],
-    ["b", "switch between two takes at the same moment"],
-    ["u", "use the selected take"],
-    ["e", "edit the text for a retake"],
-    ["← →", "skip two seconds back or forward, while a row is loaded"],
-    ["/", "search"],
-    ["Esc", "leave the field"],
-    ["?", "this list"]
-  ];
   var SEEK_S = 2;
   var search2 = (
     /** @type {HTMLInputElement} */
@@ -1587,18 +1535,31 @@ ${sha256 ?? ""}`;
     /** @type {HTMLDialogElement} */
     byId("help")
   );
-  var ROW_KEYS = {
-    " ": togglePlay,
-    j: () => list.step(1),
-    k: () => list.step(-1),
-    a: (row) => toggleState(row, "approved"),
-    x: (row) => toggleState(row, "rejected"),
-    r: (row) => toggleState(row, "retake"),
-    c: writeComment,
-    b: compare,
-    u: (row) => server.isThere && placeOf(row) !== row.chosen && use(row),
-    e: editText
-  };
+  var KEYS = [
+    [[" "], "Space", "play or pause the current row", togglePlay],
+    [["j"], "j", "next row", () => list.step(1)],
+    [["k"], "k", "previous row", () => list.step(-1)],
+    [["a"], "a", "approve the row, or undo it", (row) => toggleState(row, "approved")],
+    [["x"], "x", "reject the row, or undo it", (row) => toggleState(row, "rejected")],
+    [["r"], "r", "request a retake of the row, or undo it", (row) => toggleState(row, "retake")],
+    [["c"], "c", "comment on the moment that is played", writeComment],
+    [[..."123456789"], "1 – 9", "select that take, and play it", playTake],
+    [["b"], "b", "switch between two takes at the same moment", compare],
+    [["u"], "u", "use the selected take", (row) => server.isThere && placeOf(row) !== row.chosen && use(row)],
+    [["e"], "e", "edit the text for a retake", editText],
+    [["ArrowLeft", "ArrowRight"], "← →", "skip two seconds back or forward, while a row is loaded", skip],
+    [[], "/", "search"],
+    [[], "Esc", "leave the field"],
+    [[], "?", "this list"]
+  ];
+  function playTake(row, key) {
+    const place = row.takes.findIndex((take) => take.take === Number(key));
+    if (place < 0) say(`${row.id} has no take ${key}`);
+    else chooseTake(row, place);
+  }
+  function skip(row, key) {
+    if (player.row?.id === row.id) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
+  }
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const target = (
@@ -1614,31 +1575,14 @@ ${sha256 ?? ""}`;
     if (target.matches("select")) return;
     if (key === " " && target.closest("button, summary, a, input[type=checkbox]")) return;
     if (key.startsWith("Arrow") && target.closest("input, [tabindex='0'].scroll, code")) return;
-    if (press(key)) event.preventDefault();
+    const run = KEYS.find(([keys]) => keys.includes(key))?.[3];
+    if (key === "?") help.showModal();
+    else if (key === "/") [search2.focus(), search2.select()];
+    else if (selection.row && run) run(selection.row, key);
+    else return;
+    event.preventDefault();
   }
-  function press(key) {
-    const { row } = selection;
-    if (key === "?") {
-      help.showModal();
-    } else if (key === "/") {
-      search2.focus();
-      search2.select();
-    } else if (!row) {
-      return false;
-    } else if (ROW_KEYS[key]) {
-      ROW_KEYS[key](row);
-    } else if (/^[1-9]$/.test(key)) {
-      const place = row.takes.findIndex((take) => take.take === Number(key));
-      if (place < 0) say(`${row.id} has no take ${key}`);
-      else chooseTake(row, place);
-    } else if ((key === "ArrowLeft" || key === "ArrowRight") && player.row?.id === row.id) {
-      player.audio.currentTime = Math.max(0, player.audio.currentTime + (key === "ArrowLeft" ? -SEEK_S : SEEK_S));
-    } else {
-      return false;
-    }
-    return true;
-  }
-  byId("keys").replaceChildren(...KEYS.flatMap(([key, meaning]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: meaning })]));
+  byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) => [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
   byId("help-open").onclick = () => help.showModal();
   byId("help-close").onclick = () => help.close();
   document.addEventListener("keydown", onKey);

@@ -148,7 +148,7 @@ def test_requests_that_make_no_sense(shared: tuple[Path, Review]) -> None:
         ("pick", {"id": "none", "take": 1}),
         ("outlines", {"takes": [1]}),
         ("outlines", {"takes": [["a", 1]] * 1000}),
-        ("retake", {"id": "a"}),
+        ("retake", {"takes": 1}),
         ("retake", {"id": "a", "takes": 10**9}),
         ("retake", {"id": "a", "takes": 1, "edits": {"ref_audio": "/etc/passwd"}}),
         ("manifest", {"id": "a"}),

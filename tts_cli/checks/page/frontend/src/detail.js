@@ -89,7 +89,7 @@ function decisions(row) {
     class: `plain ${wanted}`, "data-key": wanted, "aria-pressed": String(state === wanted), disabled: isReadOnly() || !isNamed(row),
   });
   return h("div", { class: "buttons decide", role: "group", "aria-label": "Decision" },
-    one("approved", "Approve", "approve"), one("rejected", "Reject", "reject"), one("retake", "Request a retake", "again"),
+    one("approved", "Approve", "approve"), one("rejected", "Reject", "reject"), one("retake", "Request retake", "again"),
     state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed }));
 }
 

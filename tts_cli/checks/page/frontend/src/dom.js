@@ -50,7 +50,6 @@ const ICONS = {
   less: "M12 16l-7-8h14z",
   approve: "M9.500 18.500L3.500 12.500l2-2 4 4 9-9 2 2z",
   reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z",
-  comment: "M4 4h16v12H11l-5 5v-5H4z",
 };
 
 /** @param {string} name */

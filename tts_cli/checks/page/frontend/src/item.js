@@ -1,9 +1,9 @@
 // One row of the list. Elements are made once and filled anew as the list moves.
 
 /** @import { Reason, Row, Take } from "./types.js" */
-import { chooseTake, copyAgain, copySeed, seekAt, togglePlay } from "./actions.js";
-import { copy, counted, duration, h, icon, setIcon } from "./dom.js";
-import { commentsOf, isNamed, placeOf, shownTake, stateOf } from "./model.js";
+import { chooseTake, seekAt, togglePlay } from "./actions.js";
+import { counted, duration, h, icon, setIcon } from "./dom.js";
+import { commentsOf, isNamed, placeOf, stateOf } from "./model.js";
 import { player } from "./player.js";
 import { isReadOnly, STATE_TEXT, toggleState } from "./review.js";
 import { select, selection } from "./selection.js";
@@ -21,9 +21,9 @@ export function makeItem() {
     select(item.row);
     run(item.row);
   };
-  /** @param {string} label @param {string} name @param {string} text @param {(row: Row) => void} run @param {string} [kind] */
-  const small = (label, name, text, run, kind = "") =>
-    h("button", { type: "button", class: `small ${kind}`, title: label, "aria-label": label, tabindex: "-1", onclick: act(run) }, icon(name), text);
+  /** @param {string} label @param {string} name @param {(row: Row) => void} run @param {string} kind */
+  const small = (label, name, run, kind) =>
+    h("button", { type: "button", class: `small ${kind}`, title: label, "aria-label": label, tabindex: "-1", onclick: act(run) }, icon(name));
   const item = {
     /** @type {Row | null} */ row: null,
     play: h("button", { type: "button", class: "round", tabindex: "-1", onclick: act(togglePlay) }),
@@ -40,11 +40,9 @@ export function makeItem() {
     text: h("p", { class: "text", dir: "auto" }),
     spoken: h("p", { class: "spoken", dir: "auto" }),
     takes: h("div", { class: "takes", role: "group", "aria-label": "Takes" }),
-    approve: small("Approve", "approve", "", (row) => toggleState(row, "approved"), "approve"),
-    reject: small("Reject", "reject", "", (row) => toggleState(row, "rejected"), "reject"),
-    copyId: small("Copy the id", "copy", "id", (row) => copy(row.id, "the id")),
-    copySeed: small("Copy the seed", "copy", "seed", copySeed),
-    again: small("Copy the command for more takes", "again", "again", copyAgain),
+    approve: small("Approve", "approve", (row) => toggleState(row, "approved"), "approve"),
+    reject: small("Reject", "reject", (row) => toggleState(row, "rejected"), "reject"),
+    retake: small("Request a retake", "again", (row) => toggleState(row, "retake"), "retake"),
     node: h("li", { class: "row", tabindex: "-1" }),
   };
   item.node.append(
@@ -52,8 +50,7 @@ export function makeItem() {
     h("div", { class: "sound" }, item.canvas, item.length),
     h("div", { class: "words" },
       h("div", { class: "line" }, item.status, item.review, item.name, item.voice, item.chips), item.text, item.spoken),
-    h("div", { class: "side" }, item.takes,
-      h("div", { class: "actions" }, item.approve, item.reject, item.copyId, item.copySeed, item.again)));
+    h("div", { class: "side" }, item.takes, h("div", { class: "actions" }, item.approve, item.reject, item.retake)));
   item.node.addEventListener("pointerdown", (event) => {
     if (item.row && !(/** @type {Element} */ (event.target).closest("button, canvas"))) select(item.row, { focus: true });
   });
@@ -78,8 +75,6 @@ export function fillItem(item, row, position, total) {
   item.spoken.hidden = !item.spoken.textContent;
   node.classList.toggle("two", !item.spoken.hidden);
   item.chips.replaceChildren(...row.reasons.slice(0, 3).map(chip));
-  item.copySeed.disabled = shownTake(row).seed === undefined && row.takes.length === 1;
-  item.again.disabled = !isNamed(row);
   item.takes.replaceChildren(...(row.takes.length > 1 ? row.takes.map((_, place) => takeButton(row, place)) : []));
 }
 
@@ -97,15 +92,17 @@ export function refreshItem(item, size) {
   if (isCurrent) node.setAttribute("aria-current", "true");
   else node.removeAttribute("aria-current");
   node.tabIndex = isCurrent ? 0 : -1;
-  for (const one of [item.play, item.approve, item.reject, item.copyId, item.copySeed, item.again]) one.tabIndex = isCurrent ? 0 : -1;
   const state = stateOf(row);
+  for (const [one, wanted] of /** @type {const} */ ([[item.approve, "approved"], [item.reject, "rejected"], [item.retake, "retake"]])) {
+    one.setAttribute("aria-pressed", String(state === wanted));
+    one.disabled = isReadOnly() || !isNamed(row);
+    one.tabIndex = isCurrent ? 0 : -1;
+  }
+  item.play.tabIndex = isCurrent ? 0 : -1;
   const remarks = commentsOf(row).length;
   node.dataset.state = state;
   item.review.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" \u00b7 ");
   item.review.hidden = !item.review.textContent;
-  item.approve.setAttribute("aria-pressed", String(state === "approved"));
-  item.reject.setAttribute("aria-pressed", String(state === "rejected"));
-  item.approve.disabled = item.reject.disabled = isReadOnly() || !isNamed(row);
   item.length.textContent = lengthText(row, row.takes[place]);
   [...item.takes.children].forEach((child, at) => {
     child.setAttribute("aria-pressed", String(at === place));

@@ -12,41 +12,40 @@ import { toggleState } from "./review.js";
 import { select, selection } from "./selection.js";
 import { server } from "./server.js";
 
-/** @type {[string, string][]} */
-const KEYS = [
-  ["Space", "play or pause the current row"],
-  ["j", "next row"],
-  ["k", "previous row"],
-  ["a", "approve the row, or undo it"],
-  ["x", "reject the row, or undo it"],
-  ["r", "request a retake of the row, or undo it"],
-  ["c", "comment on the moment that is played"],
-  ["1 \u2013 9", "select that take, and play it"],
-  ["b", "switch between two takes at the same moment"],
-  ["u", "use the selected take"],
-  ["e", "edit the text for a retake"],
-  ["\u2190 \u2192", "skip two seconds back or forward, while a row is loaded"],
-  ["/", "search"],
-  ["Esc", "leave the field"],
-  ["?", "this list"],
-];
 const SEEK_S = 2;
 const search = /** @type {HTMLInputElement} */ (byId("search"));
 const help = /** @type {HTMLDialogElement} */ (byId("help"));
 
-/** @type {Record<string, (row: Row) => unknown>} */
-const ROW_KEYS = {
-  " ": togglePlay,
-  j: () => list.step(1),
-  k: () => list.step(-1),
-  a: (row) => toggleState(row, "approved"),
-  x: (row) => toggleState(row, "rejected"),
-  r: (row) => toggleState(row, "retake"),
-  c: writeComment,
-  b: compare,
-  u: (row) => server.isThere && placeOf(row) !== row.chosen && use(row),
-  e: editText,
-};
+/** Keys, their names and meanings, and what they do with the current row. @type {[string[], string, string, ((row: Row, key: string) => unknown)?][]} */
+const KEYS = [
+  [[" "], "Space", "play or pause the current row", togglePlay],
+  [["j"], "j", "next row", () => list.step(1)],
+  [["k"], "k", "previous row", () => list.step(-1)],
+  [["a"], "a", "approve the row, or undo it", (row) => toggleState(row, "approved")],
+  [["x"], "x", "reject the row, or undo it", (row) => toggleState(row, "rejected")],
+  [["r"], "r", "request a retake of the row, or undo it", (row) => toggleState(row, "retake")],
+  [["c"], "c", "comment on the moment that is played", writeComment],
+  [[..."123456789"], "1 \u2013 9", "select that take, and play it", playTake],
+  [["b"], "b", "switch between two takes at the same moment", compare],
+  [["u"], "u", "use the selected take", (row) => server.isThere && placeOf(row) !== row.chosen && use(row)],
+  [["e"], "e", "edit the text for a retake", editText],
+  [["ArrowLeft", "ArrowRight"], "\u2190 \u2192", "skip two seconds back or forward, while a row is loaded", skip],
+  [[], "/", "search"],
+  [[], "Esc", "leave the field"],
+  [[], "?", "this list"],
+];
+
+/** @param {Row} row @param {string} key */
+function playTake(row, key) {
+  const place = row.takes.findIndex((take) => take.take === Number(key));
+  if (place < 0) say(`${row.id} has no take ${key}`);
+  else chooseTake(row, place);
+}
+
+/** @param {Row} row @param {string} key */
+function skip(row, key) {
+  if (player.row?.id === row.id) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
+}
 
 /** @param {KeyboardEvent} event */
 function onKey(event) {
@@ -62,34 +61,15 @@ function onKey(event) {
   // A button in focus is pressed by the space bar.
   if (key === " " && target.closest("button, summary, a, input[type=checkbox]")) return;
   if (key.startsWith("Arrow") && target.closest("input, [tabindex='0'].scroll, code")) return;
-  if (press(key)) event.preventDefault();
+  const run = KEYS.find(([keys]) => keys.includes(key))?.[3];
+  if (key === "?") help.showModal();
+  else if (key === "/") [search.focus(), search.select()];
+  else if (selection.row && run) run(selection.row, key);
+  else return;
+  event.preventDefault();
 }
 
-/** Do what a key means. Return whether it means anything. @param {string} key */
-function press(key) {
-  const { row } = selection;
-  if (key === "?") {
-    help.showModal();
-  } else if (key === "/") {
-    search.focus();
-    search.select();
-  } else if (!row) {
-    return false;
-  } else if (ROW_KEYS[key]) {
-    ROW_KEYS[key](row);
-  } else if (/^[1-9]$/.test(key)) {
-    const place = row.takes.findIndex((take) => take.take === Number(key));
-    if (place < 0) say(`${row.id} has no take ${key}`);
-    else chooseTake(row, place);
-  } else if ((key === "ArrowLeft" || key === "ArrowRight") && player.row?.id === row.id) {
-    player.audio.currentTime = Math.max(0, player.audio.currentTime + (key === "ArrowLeft" ? -SEEK_S : SEEK_S));
-  } else {
-    return false;
-  }
-  return true;
-}
-
-byId("keys").replaceChildren(...KEYS.flatMap(([key, meaning]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: meaning })]));
+byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) => [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
 byId("help-open").onclick = () => help.showModal();
 byId("help-close").onclick = () => help.close();
 document.addEventListener("keydown", onKey);

@@ -60,8 +60,7 @@ export const player = {
       await this.audio.play();
     } catch (error) {
       const { name, message } = /** @type {Error} */ (error);
-      const reason = this.audio.error ? "the file is missing, or the browser does not support its format" : message;
-      if (name !== "AbortError") say(`${row.id} cannot be played: ${reason}`);
+      if (name !== "AbortError" && !this.audio.error) say(`${row.id} cannot be played: ${message}`);
     }
   },
 

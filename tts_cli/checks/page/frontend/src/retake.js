@@ -6,52 +6,51 @@ import { model, placeOf, shownTake } from "./model.js";
 import { isReadOnly, useTake } from "./review.js";
 import { ask, poll, server } from "./server.js";
 
-/** @typedef {{text: string, voice: string, instruct: string, takes: string}} Draft */
-/** What is being edited, by row. @type {Map<string, Draft>} */
+/** What is being edited, by row. @type {Map<string, Record<string, string>>} */
 const drafts = new Map();
+/** The fields, with their labels. @type {Record<string, string>} */
+const FIELDS = { voice: "Voice", instruct: "Style", word: "Word", said: "read as" };
 
-/** @param {Row} row @returns {Draft} */
-const original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", takes: "1" });
+/** @param {Row} row @returns {Record<string, string>} */
+const original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", word: "", said: "", takes: "1" });
 
 /** @param {Row} row */
 export function retakeNode(row) {
   if (!server.isThere) return null;
   const draft = drafts.get(row.id) ?? original(row);
-  /** @param {keyof Draft} name */
-  const note = (name) => (/** @type {Event} */ event) => {
-    draft[name] = /** @type {HTMLInputElement} */ (event.target).value;
-    drafts.set(row.id, draft);
+  /** @template {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} T @param {string} name @param {T} node @returns {T} */
+  const bound = (name, node) => {
+    node.value = draft[name];
+    node.dataset.key = `retake ${name}`;
+    node.oninput = () => {
+      draft[name] = node.value;
+      drafts.set(row.id, draft);
+    };
+    return node;
   };
-  const text = h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", "data-key": "retake text", id: "retake-text", oninput: note("text") });
-  text.value = draft.text;
-  /** @param {"voice" | "instruct"} name @param {string} label @param {Record<string, any>} [more] */
-  const field = (name, label, more = {}) => h("label", {}, h("span", { text: label }), " ",
-    h("input", { type: "text", value: draft[name], "data-key": `retake ${name}`, autocomplete: "off", oninput: note(name), ...more }));
+  const text = bound("text", h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" }));
+  const fields = Object.entries(FIELDS).map(([name, label]) =>
+    h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null }))));
   const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
-  const takes = h("select", { "aria-label": "Number of takes", "data-key": "retake takes", onchange: note("takes") }, ...["1", "2", "3", "5"].map((one) => option(one)));
-  takes.value = draft.takes;
-  const jobs = server.jobs.filter((job) => job.id === row.id);
-  const isRunning = jobs.some((job) => job.state === "waiting" || job.state === "running");
+  const takes = bound("takes", h("select", { "aria-label": "Number of takes" }, ...["1", "2", "3", "5"].map((one) => option(one))));
+  const job = server.jobs.findLast((one) => one.id === row.id);
+  const isRunning = job !== undefined && ["waiting", "running"].includes(job.state);
   return h("details", { class: "retake", open: drafts.has(row.id) || isRunning },
-    h("summary", { text: "Retake" }),
-    text,
-    field("voice", "Voice", { list: "voices" }), h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
-    field("instruct", "Style"),
+    h("summary", { text: "Retake" }), text, ...fields, h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
     h("div", { class: "buttons" }, takes,
       button(isRunning ? "Making takes \u2026" : "Make takes", "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })),
-    ...jobs.slice(-1).map((job) => h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` })));
+    job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` }));
 }
 
-/** @param {Row} row @param {Draft} draft */
-async function start(row, draft) {
+/** @param {Row} row @param {Record<string, string>} draft */
+function start(row, draft) {
   const before = original(row);
-  /** @type {Record<string, string>} */
-  const edits = {};
-  for (const name of /** @type {const} */ (["text", "voice", "instruct"])) if (draft[name] !== before[name]) edits[name] = draft[name];
-  await request(row, Number(draft.takes), edits);
+  const changed = ["text", "voice", "instruct"].filter((name) => draft[name] !== before[name]).map((name) => [name, draft[name]]);
+  const lexicon = draft.word && draft.said ? { lexicon: [draft.word, draft.said] } : {};
+  request(row, Number(draft.takes), { ...Object.fromEntries(changed), ...lexicon });
 }
 
-/** Ask for takes of a row. @param {Row} row @param {number} takes @param {Record<string, string>} [edits] */
+/** Ask for takes of a row. @param {Row} row @param {number} takes @param {object} [edits] */
 export async function request(row, takes, edits = {}) {
   try {
     await ask("retake", { id: row.id, takes, edits });
@@ -62,41 +61,26 @@ export async function request(row, takes, edits = {}) {
   }
 }
 
-/** Use the selected take; if it has another text, show first what would change in the manifest. @param {Row} row */
+/** Use the selected take. If it has another text, show what would change in the manifest. @param {Row} row */
 export async function use(row) {
-  const text = wording(row);
-  if (!(await useTake(row)) || text === null) return;
+  const { is_other: isOther, written } = shownTake(row);
+  const isReworded = placeOf(row) !== row.chosen && isOther && written !== undefined && written !== row.text;
+  if (!(await useTake(row))) return;
   drafts.delete(row.id);
-  await showChange(row, text);
+  if (isReworded) await showChange(row.id, written).catch((error) => say(error.message));
 }
 
-/** Return the written text of the selected take if it is not that of the row. @param {Row} row */
-function wording(row) {
-  const take = shownTake(row);
-  const isOther = placeOf(row) !== row.chosen && take.is_other && take.written !== undefined && take.written !== row.text;
-  return isOther ? /** @type {string} */ (take.written) : null;
-}
-
-/** @param {Row} row @param {string} text */
-async function showChange(row, text) {
+/** @param {string} id @param {string} text */
+async function showChange(id, text) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("change"));
-  try {
-    const { diff, digest } = await ask("manifest", { id: row.id, text });
-    if (!diff) return;
-    byId("change-diff").textContent = diff;
-    byId("change-write").onclick = async () => {
-      dialog.close();
-      try {
-        await ask("manifest", { id: row.id, text, digest });
-        say("The manifest has the new text");
-      } catch (error) {
-        say(/** @type {Error} */ (error).message);
-      }
-    };
-    dialog.showModal();
-  } catch (error) {
-    say(/** @type {Error} */ (error).message);
-  }
+  const { diff, digest } = await ask("manifest", { id, text });
+  if (!diff) return;
+  byId("change-diff").textContent = diff;
+  byId("change-write").onclick = () => {
+    dialog.close();
+    ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text"), (error) => say(error.message));
+  };
+  dialog.showModal();
 }
 
 export const editText = () => {
