@@ -19,7 +19,7 @@ import rooms
 ROOT = Path(__file__).parent.parent
 MAX_FILES = 237  # of tts_cli with code
 MAX_LINES = 400  # of code in a file
-LARGER = {"tts_cli/store/store.py": 424}  # those that have more
+LARGER = {"tts_cli/store/store.py": 425}  # those that have more
 MAX_CODE = {"kernels": 3918, "models": 5978, "tts_cli": 35460}  # lines of a package
 MAX_INNER_IMPORTS = 120
 MAX_ASSERTS = 15  # that a value is there
