@@ -6,33 +6,15 @@ import random
 import re
 
 import pytest
+from cases import cases
 
 from tts_cli.sources import ids as ids_module
 from tts_cli.sources.ids import IdTable, default_id, fold_id, id_hash, id_problem, is_in_shard
 
+CASES = cases(__file__)["ids"]
 
-@pytest.mark.parametrize(
-    "row_id",
-    [
-        "a",
-        "chapter-01/line_0001.take2",
-        ".hidden",
-        "-dash",
-        "a" * 200,
-        "日本語",
-        "über",
-        "cafe\u0301",  # a combining accent
-        "console",
-        "a/con1",
-        "truncated",
-        "x.wav",
-        "com10",
-        "a/report.html/b",
-        "page.html/b",
-        "report.html",
-        "a.srt",
-    ],
-)
+
+@pytest.mark.parametrize("row_id", CASES["good_ids"])
 def test_good_ids(row_id: str) -> None:
     assert id_problem(row_id) is None
 
