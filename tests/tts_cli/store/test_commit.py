@@ -198,6 +198,7 @@ class TestRotation:
         edited = bench.edit("a.wav", 9)
         with bench.opened(takes=2) as store:
             store.commit_result(*result("a", 2, take=2))
+            assert bench.files()["takes/a/5.wav"] == edited
             for take in (3, 4):
                 store.commit_result(*result("a", take, take, Role.EXTRA))
         values = {"a.wav": 2, "takes/a/3.wav": 3, "takes/a/4.wav": 4, "takes/a/5.wav": 9}
@@ -308,6 +309,7 @@ class TestUndo:
         entry = bench.keep(1)
         assert (entry.status, entry.path) == (Status.FAILED, None)
         assert "is a folder" in str(entry.error)
+        assert bench.facts() == [(1, "failed", "own", None)]
         assert bench.files() == {}
 
     def test_names_that_cannot_be_given(

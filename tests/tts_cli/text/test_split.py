@@ -75,6 +75,17 @@ def test_clauses_are_cut_before_words() -> None:
     assert [part[-1] for part in parts] == [";", "."]
 
 
+def test_a_part_may_be_as_long_as_the_limit() -> None:
+    text = (SENTENCE * 4).strip()
+    assert texts(text, len(text)) == [text]
+    assert len(texts(f"{text} {text}", len(text))) == 2
+
+
+def test_a_quotation_without_marks_before_it_may_begin_a_part() -> None:
+    text = "the keeper of the old light said to all of them “it is over now and you may go home”"
+    assert [part[:1] for part in texts(text, 60)] == ["t", "“"]
+
+
 def test_paragraphs_are_cut_before_sentences() -> None:
     text = f"{SENTENCE * 2}\n\n{SENTENCE * 3}".strip()
     parts = split(text, 300)
