@@ -67,11 +67,10 @@ def place_of(fault: Fault, tree: Path) -> Path:
 
 def copy_tree(target: Path) -> None:
     """Copy the tree with uncommitted changes; samples are linked."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, target / name, ignore=ignored)
+            shutil.copytree(source, target / name)
         else:
             shutil.copy(source, target / name)
     (target / "samples").symlink_to(ROOT / "samples")
@@ -92,7 +91,7 @@ def finders(fault: Fault, tree: Path) -> list[str]:
         result = subprocess.run(
             [sys.executable, "-m", "pytest", *flags, *(f"tests/{name}" for name in fault.tests)],
             cwd=tree,
-            env={**environment(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment(tree),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -312,6 +312,18 @@ class TestUndo:
         assert bench.facts() == [(1, "failed", "own", None)]
         assert bench.files() == {}
 
+    def test_a_row_whose_earlier_codes_have_no_free_name_is_recorded(
+        self, bench: StoreBench
+    ) -> None:
+        bench.keep(1)
+        before = bench.files()
+        (bench.out / "takes/a").mkdir(parents=True)
+        (bench.out / f"takes/a/1{CODES}").write_bytes(b"of a user")
+        entry = bench.keep(2, take=2)
+        assert "is in the way" in str(entry.error)
+        assert bench.facts()[1:] == [(2, "failed", "own", None)]
+        assert bench.files() == {**before, f"takes/a/1{CODES}": b"of a user"}
+
     def test_names_that_cannot_be_given(
         self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
