@@ -16,7 +16,6 @@ from models.pace import Pace
 from tts_cli.text.boundaries import Boundary
 from tts_cli.text.split import Part, split
 
-LIMITED = Pace(longest_chars=300)
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank. "
 
 
@@ -84,12 +83,6 @@ def test_a_part_may_be_as_long_as_the_limit() -> None:
 def test_a_quotation_without_marks_before_it_may_begin_a_part() -> None:
     text = "the keeper of the old light said to all of them “it is over now and you may go home”"
     assert [part[:1] for part in texts(text, 60)] == ["t", "“"]
-
-
-def test_paragraphs_are_cut_before_sentences() -> None:
-    text = f"{SENTENCE * 2}\n\n{SENTENCE * 3}".strip()
-    parts = split(text, 300)
-    assert boundaries(parts) == [Boundary.PARAGRAPH, None]
 
 
 def test_a_last_word_is_not_left_alone() -> None:
