@@ -231,7 +231,7 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one == "audiobook")) for one in RECIPES],
+    [pytest.param(one, marks=[pytest.mark.long] * (one != "dataset")) for one in RECIPES],
 )
 def test_recipe_works_by_pasting(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
