@@ -34,6 +34,7 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "mp3": ("PCM_16",),
     "opus": ("PCM_16",),
 }
+PRESETS = ("acx", "podcast", "broadcast", "game")  # see audio/presets.toml
 # Settings that exclude each other.
 AGAIN = (
     *(("redo", "keep_done"), ("redo", "retry_failed"), ("redo", "takes")),
@@ -267,6 +268,14 @@ class RunConfig:
     sample_rate: int | None = Topic.OUTPUT.setting(None, "Sample rate in Hz, 8000 to 192000.",
         "the model's", metavar="HZ", limits=_whole(8_000, 192_000),
         others="--sr --sampling-rate --samplerate --rate-hz")
+    bitrate: int | None = Topic.OUTPUT.setting(None, "Bit rate of lossy formats in kbit/s, such "
+        "as 192. Constant in mp3, about as much in opus and ogg.", "the format's", metavar="KBPS",
+        limits=_whole(6, 320), others="--bit-rate --audio-bitrate --abr --cbr")
+    preset: str | None = Topic.OUTPUT.setting(None, "Settings and limits of a recipient: acx "
+        "(audiobooks: MP3, RMS -23 to -18 dB, peaks up to -3 dB, room tone), podcast (MP3, -16 "
+        "LUFS), broadcast (EBU R 128) or game (Ogg, -23 LUFS). Each file is measured after "
+        "encoding, and corrected. Flags that you also give take precedence.",
+        choices=PRESETS, is_common=True)
     loudness: str | None = Topic.OUTPUT.setting(None, "Loudness of each file: LUFS (-40 to -10), "
         "ebu (-23), podcast (-16), or acx (RMS -20 dB). LUFS are measured by ITU-R BS.1770-4. "
         "With acx the noise floor is checked too. "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_standalone
-from tts_cli.audio.file import check_format
+from tts_cli.audio.file import check_format, is_lossy
 from tts_cli.audio.tags import comment_of
 from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.m4b import load_av
@@ -187,7 +187,10 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
     treatment = PostProcessing.of(config)
     treatment.require_packages()
-    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    rate_hz = config.sample_rate or info.sample_rate_hz
+    kbps = config.bitrate if is_lossy(config.format) or not is_m4b else None
+    check_format(config.format, config.subtype, rate_hz, kbps)
+    row_format = "flac" if config.format == "opus" else config.format
     return BookOrder(
         config.format,
         config.subtype,
@@ -195,9 +198,11 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
         has_words=config.words is not None,
         is_m4b=is_m4b,
         comment=comment_of(info),
-        row_format="flac" if config.format == "opus" else config.format,
+        row_format=row_format if config.preset is None else "wav",
         treatment=treatment,
         voice=config.voice or next(iter(info.voices), ""),
+        file_hz=None if config.preset is None else rate_hz,
+        kbps=config.bitrate,
     )
 
 
@@ -205,11 +210,14 @@ def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
     """Return the settings of the rows: their audio is not processed, so that chapters in another
     format or loudness need no synthesis.
     """
-    is_telephony = config.subtype in ("ULAW", "ALAW")
+    is_telephony, has_preset = config.subtype in ("ULAW", "ALAW"), config.preset is not None
     return replace(
         config,
         format=wanted.row_format,
-        subtype="PCM_16" if is_telephony else config.subtype,
+        subtype="PCM_16" if is_telephony or has_preset else config.subtype,
+        sample_rate=None if has_preset else config.sample_rate,
+        bitrate=None if wanted.row_format in ("wav", "flac") else config.bitrate,
+        preset=None,
         loudness=None,
         highpass=None,
         trim=False,

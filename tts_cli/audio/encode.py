@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Encoded, Result, Task
+from tts_cli.core import Encoded, Remark, Result, Task
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
@@ -19,10 +21,15 @@ from tts_cli.hashing import hashed_values, sha256_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from tts_cli.audio.inspection import AudioFacts
+    from tts_cli.audio.loudness import LevelTarget
+    from tts_cli.audio.presets import Preset
     from tts_cli.audio.treatment import PostProcessing, PostProcessReport
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
+
+Made = tuple[bytes, "PostProcessReport | None"]  # a file, and what was done to its samples first
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class Delivery:
     pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
     # Measure, level and highest true peak; names such as ebu are resolved.
     level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
+    kbps: int | None = field(default=None, metadata={"as_before": None})
+    preset: str | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
@@ -62,6 +71,7 @@ def delivery_of(treatment: PostProcessing, format: str, subtype: str, rate_hz: i
         f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
         treatment.pad_s if any(treatment.pad_s) else None,
         None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+        preset=None if treatment.preset is None else treatment.preset.name,
     )
 
 
@@ -94,12 +104,15 @@ class Encoder:
         self.suffix = f".{config.format}"
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
-        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
+        self.kbps = config.bitrate
+        self.subtype = check_format(config.format, config.subtype, self.rate_hz, self.kbps)
         from tts_cli.audio.treatment import PostProcessing  # and numpy with it
 
         self.treatment = PostProcessing.of(config)
         self.treatment.require_packages()
-        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
+        self.preset = self.treatment.preset
+        delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
+        self.delivery = replace(delivery, kbps=self.kbps)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
 
@@ -124,10 +137,23 @@ class Encoder:
         Raises:
             RowError: the samples are empty or not finite.
         """
-        processed, applied = postprocess(samples, self.native_rate_hz, self.rate_hz, self.treatment)
-        data = encode(processed, self.rate_hz, self.format, self.subtype, tags)
+
+        def make(treatment: PostProcessing) -> Made:
+            rates_hz = self.native_rate_hz, self.rate_hz
+            processed, applied = postprocess(samples, *rates_hz, treatment)
+            given = self.rate_hz, self.format, self.subtype, tags, self.kbps
+            return encode(processed, *given), applied
+
+        target = self.treatment.target
+        if self.preset is None or target is None:
+            data, applied = make(self.treatment)
+            misses = [] if applied is None else self.treatment.misses(applied)
+        else:
+            retarget = partial(replace, self.treatment)
+            (data, applied), misses = meet_preset(
+                self.preset, target, lambda target: make(retarget(target=target))
+            )
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
-        misses = () if applied is None else tuple(self.treatment.misses(applied))
         return Encoded(
             audio=data,
             codes=coded,
@@ -136,8 +162,28 @@ class Encoder:
             codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
             num_samples=len(samples),
             applied=applied,
-            remarks=misses,
+            remarks=tuple(misses),
         )
+
+
+def meet_preset(
+    preset: Preset, target: LevelTarget, make: Callable[[LevelTarget], Made]
+) -> tuple[Made, list[Remark]]:
+    """Encode a row until the file meets a preset.
+
+    Args:
+        make: encodes the row with a target.
+    Returns:
+        What `make` returned last, and remarks where the file does not meet the preset.
+    """
+    from tts_cli.audio.inspection import inspect  # and soundfile with it
+
+    def attempt(target: LevelTarget) -> tuple[Made, AudioFacts]:
+        made = make(target)
+        return made, inspect(io.BytesIO(made[0]))
+
+    made, facts = preset.meet(target, attempt)
+    return made, [] if facts.level_db(preset.measure) is None else preset.misses(facts)
 
 
 def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: str) -> Result:

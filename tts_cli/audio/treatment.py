@@ -17,6 +17,7 @@ import numpy as np
 from tts_cli import extras
 from tts_cli.audio.join import FADE_S, Array, fade_in_, speech_span
 from tts_cli.audio.loudness import LevelTarget, LoudnessReport, level
+from tts_cli.audio.presets import Preset, preset_of
 from tts_cli.core import Remark
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class PostProcessing:
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
     target: LevelTarget | None = None
+    # Limits that the file must meet. Not in the repr, which is part of the keys of older chapters.
+    preset: Preset | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, config: RunConfig) -> PostProcessing:
@@ -75,6 +78,7 @@ class PostProcessing:
             config.trim,
             config.pad or (0.0, 0.0),
             None if config.loudness is None else LevelTarget.of(config.loudness),
+            None if config.preset is None else preset_of(config.preset),
         )
 
     @property
@@ -114,7 +118,24 @@ class PostProcessing:
         if self.target is None:
             return samples, applied
         samples, levelling = level(samples, rate_hz, self.target)
+        before, after = (round(s * rate_hz) for s in (applied.pad_start_s, applied.pad_end_s))
+        if self.has_room_tone and before + after:
+            samples[:before] = self.quiet(before)
+            samples[len(samples) - after :] = self.quiet(after)
         return samples, replace(applied, level=levelling)
+
+    @property
+    def has_room_tone(self) -> bool:
+        """Whether added silence is a faint noise."""
+        return self.preset is not None and self.preset.room_tone_dbfs is not None
+
+    def quiet(self, num_samples: int) -> Array:
+        """Return (n,) float32: the silence to add at an end, always the same."""
+        if self.preset is None or self.preset.room_tone_dbfs is None:
+            return np.zeros(num_samples, np.float32)
+        peak = 10 ** (self.preset.room_tone_dbfs / 20) * np.sqrt(3)
+        noise = np.random.default_rng(0).random(num_samples, np.float32)
+        return np.asarray((2 * noise - 1) * peak, np.float32)
 
     def misses(self, applied: PostProcessReport) -> list[Remark]:
         """Return remarks where a row's audio does not meet the requested level."""

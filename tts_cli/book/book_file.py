@@ -52,6 +52,7 @@ class MadeBook:
 
     chapters: dict[int, tuple[MadeFile, JoinedChapter]] = field(default_factory=dict)  # from 0
     others: list[MadeFile] = field(default_factory=list)  # one file of all, subtitles
+    unwritten: list[str] = field(default_factory=list, compare=False)  # titles without a file
 
     @property
     def files(self) -> list[MadeFile]:
@@ -105,6 +106,8 @@ def read_made(out: Path) -> MadeBook:
         for number, chapter in enumerate(values["chapters"]):
             if chapter["path"] is not None:
                 made.chapters[number] = _made_file(chapter), _joined(chapter)
+            elif chapter["sentences"]:
+                made.unwritten.append(str(chapter["title"]))
     except FileNotFoundError:
         return MadeBook()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

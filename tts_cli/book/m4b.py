@@ -35,12 +35,15 @@ def load_av() -> Any:
     return extras.load("m4b", "av", "--join m4b")
 
 
-def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> None:
+def write_m4b(
+    path: Path, parts: list[M4bChapter], metadata: dict[str, str], kbps: int | None = None
+) -> None:
     """Encode chapters into one file.
 
     Args:
         parts: at least one; of one sample rate.
         metadata: title, artist and other fields of MP4.
+        kbps: bit rate; None: enough for speech.
     Raises:
         SetupError: PyAV is missing.
         RowError: a chapter's file cannot be read, or has another rate than the first.
@@ -54,7 +57,7 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
                 container.metadata.update(metadata)
                 aac_hz = min((hz for hz in AAC_RATES_HZ if hz >= rate_hz), default=96_000)
                 stream = container.add_stream("aac", rate=aac_hz, layout="mono")
-                stream.bit_rate = BIT_RATE
+                stream.bit_rate = BIT_RATE if kbps is None else 1000 * kbps
                 container.set_chapters(_chapters(parts, rate_hz))
                 resampler = av.AudioResampler(stream.format.name, "mono", aac_hz)
                 for samples, at in _samples(parts, rate_hz):

@@ -23,6 +23,7 @@ import soundfile
 
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
+from tts_cli.audio.file import is_lossy
 from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.audio.tags import Tags
@@ -64,6 +65,8 @@ class BookOrder:
     row_format: str = ""  # of rows; "": that of chapters
     treatment: PostProcessing = AS_IT_IS  # of chapters; the files of rows do not change
     voice: str = ""  # of rows without one
+    file_hz: int | None = None  # sample rate of chapters; None: that of rows
+    kbps: int | None = None  # bit rate of lossy files; None: the format's own
 
 
 @dataclass
@@ -73,6 +76,7 @@ class Produced:
     made: MadeBook = field(default_factory=MadeBook)
     seconds: float = 0.0  # of the chapters
     incomplete: list[str] = field(default_factory=list)  # chapters without a file, with reasons
+    failing: list[str] = field(default_factory=list)  # chapters that miss a limit of the preset
     kept: list[str] = field(default_factory=list)  # files of kinds that were not requested
 
 
@@ -220,23 +224,37 @@ class _Producer:
         ]
         try:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
+            kbps = wanted.kbps if is_lossy(wanted.format) else None
+            preset = wanted.treatment.preset
+            more = (wanted.file_hz, kbps, preset and preset.name)
+            treated += [str(more)] if any(more) else []
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
                     if old == made:
+                        self._note_misses(name, joined)
                         return made, joined
             log.info("joining %s", name)
             path, tags = self._out / name, self._tags(number, takes)
             with self._files.replacing(name):
                 joined = write_chapter(
-                    path, takes, wanted.format, wanted.subtype, wanted.treatment, tags
+                    *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
+                    *(wanted.file_hz, kbps),
                 )
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
-        for miss in (joined.applied or {}).get("misses", []):
+        misses = (joined.applied or {}).get("misses", [])
+        for miss in misses if wanted.treatment.preset is None else []:
             log.warning("%s: %s", name, miss)
+        self._note_misses(name, joined)
         return self._files.made(name, key), joined
+
+    def _note_misses(self, name: str, joined: JoinedChapter) -> None:
+        """Note where a chapter does not meet the preset."""
+        if self._wanted.treatment.preset is not None:
+            misses = (joined.applied or {}).get("misses", [])
+            self._produced.failing += [f"{name}: {miss}" for miss in misses]
 
     def _audio_of(self, row: Utterance) -> Path:
         """Return the file of a row."""
@@ -317,13 +335,14 @@ class _Producer:
             "genre": "Audiobook",
             "comment": self._wanted.comment,
         }
-        key = _key([titles, metadata, [file.key for file, _ in chapters.values()]])
+        kbps = [] if self._wanted.kbps is None else [self._wanted.kbps]
+        key = _key([titles, metadata, [file.key for file, _ in chapters.values()], *kbps])
 
         def write(path: Path) -> None:
             log.info("joining %s", M4B_NAME)
             files = [self._out / file.path for file, _ in chapters.values()]
             told = {key: text for key, text in metadata.items() if text}
-            write_m4b(path, list(map(M4bChapter, titles, files)), told)
+            write_m4b(path, list(map(M4bChapter, titles, files)), told, self._wanted.kbps)
 
         return self._written(M4B_NAME, key, write)
 

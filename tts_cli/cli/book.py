@@ -79,7 +79,7 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
         return exit_code
     made = work.join()
     show_book(made, config, work.num_chapters)
-    return exit_code or int(bool(made.incomplete))
+    return exit_code or int(bool(made.incomplete or made.failing))
 
 
 def log_warnings(book: Book) -> None:
@@ -107,6 +107,8 @@ def show_chapters(book: Book, config: RunConfig) -> None:
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     for reason in capped(made.incomplete, MAX_WARNINGS, "{} more chapters"):
         log.warning("not written: %s", reason)
+    for reason in capped(made.failing, MAX_WARNINGS, "{} more limits"):
+        log.warning("does not meet --preset %s: %s", config.preset, reason)
     if made.kept:
         log.warning(
             "kept as they are: %s of an earlier run with other flags: %s. "

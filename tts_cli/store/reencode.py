@@ -139,7 +139,7 @@ def _make(
     if applied is not None:
         audio_s += applied.added_s
         shift_s += applied.start_shift_s
-        remarks += writer.treatment.misses(applied)
+        remarks += made.remarks
     if is_here and source.kind == "audio" and source.path == out / f"{old.id}{source.path.suffix}":
         home = out / source_name(old.id, old.take, source.path.suffix)
         source = replaced(source, path=home)
