@@ -20,6 +20,7 @@ from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, t
 
 SAMPLE_VOICE = "sample voice"  # name of the default model in messages and reports
 SUBTITLES = ("srt", "vtt")
+LABELS = ("audacity", "reaper", "cue")
 EXTRAS = ("error", "keep", "drop")
 CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
 # The same with --loudness acx, which requires -3 dB: encoding to MP3 raised peaks by up to 1.8 dB.
@@ -86,9 +87,9 @@ def _seconds(pad: tuple[float, float]) -> str | None:
     return _PAD.problem(pad[0]) or _PAD.problem(pad[1])
 
 
-def _subtitles(text: str) -> str | None:
-    unknown = [name for name in text.lower().split(",") if name not in SUBTITLES]
-    return f"{unknown[0]!r} is not one of {', '.join(SUBTITLES)}" if unknown else None
+def _list_of(names: tuple[str, ...], text: str) -> str | None:
+    unknown = [name for name in text.lower().split(",") if name not in names]
+    return f"{unknown[0]!r} is not one of {', '.join(names)}" if unknown else None
 
 
 @dataclass(frozen=True)
@@ -296,10 +297,13 @@ class RunConfig:
         others="--save-tokens")
     subtitles: str | None = Topic.OUTPUT.setting(None, "Also write subtitles for each row, or "
         "for each chapter of a book: srt, vtt or both.",
-        metavar=",".join(SUBTITLES), check=_subtitles)
+        metavar=",".join(SUBTITLES), check=partial(_list_of, SUBTITLES))
     join: str | None = Topic.BOOK.setting(None,
         "Also join all chapters into one file with chapter marks.", choices=("m4b",),
         is_common=True)
+    labels: str | None = Topic.BOOK.setting(None, "Also write labels of the sentences of each "
+        "chapter for Audacity or Reaper, or a cue sheet of the chapters, book.cue.",
+        metavar="audacity,reaper,cue", check=partial(_list_of, LABELS))
     dry_run: bool = Topic.AGAIN.setting(False,
         "Check everything, show what would be synthesized and why, and change nothing.",
         is_common=True, others="--check --plan -n")
@@ -426,6 +430,11 @@ class RunConfig:
     def subtitle_formats(self) -> tuple[str, ...]:
         """The formats of --subtitles, without duplicates."""
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
+
+    @property
+    def label_forms(self) -> tuple[str, ...]:
+        """The programs of --labels, without duplicates."""
+        return tuple(dict.fromkeys(self.labels.lower().split(","))) if self.labels else ()
 
     def failures_allowed(self, num_rows: int) -> int | None:
         """Return how many of a run's rows may fail, from --max-failures; None: all."""

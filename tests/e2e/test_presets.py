@@ -148,3 +148,19 @@ def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench) -> None:
     refused = bench.synth(LINE, "--bitrate", 33)
     assert refused.code == 2
     assert "--bitrate 33" in refused.err
+
+
+def test_labels_of_a_book(bench: Workbench, book: Path) -> None:
+    flags = ("--format", "wav", "--labels", "audacity,reaper,cue")
+    assert speak(bench, book, *flags).code == 0
+    novel = bench.folder / "novel"
+    made = json.loads((novel / "book.json").read_text())["chapters"][0]["sentences"]
+    lines = (novel / "01-one.labels.txt").read_text().splitlines()
+    starts = [float(line.split("\t")[0]) for line in lines]
+    assert starts == pytest.approx([one["start_s"] for one in made], abs=1e-5)
+    assert (novel / "01-one.regions.csv").read_text().startswith("#,Name,Start")
+    assert 'FILE "02-two.wav" WAVE' in (novel / "book.cue").read_text()
+    before = {path: path.stat().st_mtime_ns for path in novel.glob("*.*")}
+    assert speak(bench, book).code == 0
+    assert (novel / "book.cue").stat().st_mtime_ns == before[novel / "book.cue"]
+    assert speak(bench, book, "--labels", "logic").code == 2

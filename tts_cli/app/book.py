@@ -195,6 +195,7 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
         config.format,
         config.subtype,
         config.subtitle_formats,
+        labels=config.label_forms,
         has_words=config.words is not None,
         is_m4b=is_m4b,
         comment=comment_of(info),

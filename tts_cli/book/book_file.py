@@ -18,6 +18,8 @@ from typing import Any
 
 from tts_cli.atomic import link_atomic, write_atomic
 from tts_cli.audio.file import is_whole_audio
+from tts_cli.audio.labels import CUE
+from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.subtitles import TimedText
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.utterances import Utterance
@@ -32,7 +34,7 @@ log = logging.getLogger(__name__)
 SCHEMA = 1
 _SUFFIXES = (
     *(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b")),
-    *FORMS,
+    *(*FORMS, *(f".{suffix}" for suffix in LABEL_SUFFIXES.values()), f".{CUE}"),
 )  # of the files of books
 
 

@@ -24,6 +24,8 @@ import soundfile
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
 from tts_cli.audio.file import is_lossy
+from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
+from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.audio.tags import Tags
@@ -43,6 +45,7 @@ from tts_cli.store.store import Store
 log = logging.getLogger(__name__)
 
 M4B_NAME = "book.m4b"
+CUE_NAME = "book.cue"
 MAX_STEM_BYTES = 80
 MAX_VOICES = 5  # that a file's metadata names
 _VERSION = 2  # of how files are made; a new one makes all of them again
@@ -59,6 +62,7 @@ class BookOrder:
     format: str  # of chapters, as of rows
     subtype: str
     subtitles: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     has_words: bool = False  # times of words, where rows have them
     is_m4b: bool = False
     comment: str = ""  # in the metadata of all files
@@ -93,13 +97,15 @@ def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list
     numbers = sorted({row.chapter for row in script})
     suffixes = _suffixes(wanted)
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
-    return [*names, M4B_NAME] if wanted.is_m4b else names
+    names += [M4B_NAME] * wanted.is_m4b
+    return names + [CUE_NAME] * (CUE in wanted.labels)
 
 
 def _suffixes(wanted: BookOrder) -> list[str]:
     """Return the suffixes of a chapter's files, without a dot."""
     forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
-    return [wanted.format, *wanted.subtitles, *forms]
+    labels = [LABEL_SUFFIXES[form] for form in wanted.labels if form != CUE]
+    return [wanted.format, *wanted.subtitles, *labels, *forms]
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
@@ -179,11 +185,14 @@ class _Producer:
                 made.chapters[number] = found
                 produced.seconds += found[1].seconds
                 self._time_parts(number)
-                made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
+                forms = [*self._wanted.subtitles, *(set(self._wanted.labels) - {CUE})]
+                made.others += [self._timed_file(number, form) for form in sorted(forms)]
                 if self._wanted.has_words:
                     made.others += self._words(number)
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
+        if CUE in self._wanted.labels and len(made.chapters) == len(self._rows):
+            made.others.append(self._cue())
         made.others += self._unasked()
         self._files.remove({file.path for file in made.files})
         write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
@@ -192,6 +201,7 @@ class _Producer:
     def _unasked(self) -> list[MadeFile]:
         """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
+        kinds |= {CUE} if CUE in self._wanted.labels else set()
         found = [
             file
             for file in self._before.files
@@ -279,9 +289,10 @@ class _Producer:
             if len(found) > 1:
                 self._parts[row.id] = found
 
-    def _subtitles(self, number: int, form: str) -> MadeFile:
+    def _timed_file(self, number: int, form: str) -> MadeFile:
+        """Write the subtitles or the labels of a chapter."""
         file, joined = self._produced.made.chapters[number]
-        name = _name_of(self._book, number, form)
+        name = _name_of(self._book, number, LABEL_SUFFIXES.get(form, form))
         rows_format = self._wanted.row_format  # part of the key since rows are used for times
         apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
         key = _key([file.key, form, *apart])
@@ -293,7 +304,8 @@ class _Producer:
                 whole = TimedText(row.text, span.start_s, span.end_s, pauses)
                 parts = self._parts.get(row.id, [])
                 texts += [replace(part, pauses=pauses) for part in parts] or [whole]
-            write_atomic(path, subtitles(texts, form).encode())
+            text = labels(texts, form) if form in LABEL_SUFFIXES else subtitles(texts, form)
+            write_atomic(path, text.encode())
 
         return self._written(name, key, write)
 
@@ -324,6 +336,16 @@ class _Producer:
         with self._files.replacing(name):
             write(self._out / name)
         return self._files.made(name, key)
+
+    def _cue(self) -> MadeFile:
+        tracks = [
+            (file.path, self._book.chapters[number].title)
+            for number, (file, _) in self._produced.made.chapters.items()
+        ]
+        if len(tracks) > MAX_TRACKS:
+            log.warning("%s has the first %d chapters: cue sheets end there", CUE_NAME, MAX_TRACKS)
+        text = cue_sheet(self._book.title or "", self._book.author or "", tracks[:MAX_TRACKS])
+        return self._written(CUE_NAME, _key([text]), partial(write_atomic, data=text.encode()))
 
     def _m4b(self) -> MadeFile:
         chapters = self._produced.made.chapters

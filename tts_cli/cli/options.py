@@ -464,6 +464,14 @@ LINK = (
     ),
     click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
 )
+NAME_BY = click.option(
+    "--name-by",
+    cls=SectionedOption,
+    scope=Scope.ONE_RUN,
+    metavar="PATTERN",
+    help="Names of the files, such as {character}/{n:04}_{id}. Fields: id, n (place in the "
+    "manifest), character, voice, language, take, and columns kept by --extra keep.",
+)
 SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows sound
 
 
