@@ -20,6 +20,8 @@ from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, t
 
 SAMPLE_VOICE = "sample voice"  # name of the default model in messages and reports
 SUBTITLES = ("srt", "vtt")
+MIN_SPEED, MAX_SPEED = 0.5, 2.0
+MAX_FIT_SPEED = 1.4  # of rows that must fit a length; faster speech is hard to follow
 LABELS = ("audacity", "reaper", "cue")
 EXTRAS = ("error", "keep", "drop")
 CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
@@ -292,6 +294,12 @@ class RunConfig:
     pad: tuple[float, float] | None = Topic.OUTPUT.setting(None,
         "Add silence at both ends, 0 to 60 s, or different lengths at start and end: 0.5,1.",
         metavar="S[,S]", parse=_pad_of, form="{:g},{:g}", check=_seconds)
+    speed: float | None = Topic.OUTPUT.setting(None, "Pace of rows that have none, 0.5 to 2.0; 1.2 "
+        "is a fifth faster. The pitch stays.", "1.0", limits=Range(MIN_SPEED, MAX_SPEED),
+        others="--rate --tempo --speaking-rate --length-scale")
+    fit: str | None = Topic.OUTPUT.setting(None, "cues: fit each row into the time of its cue in "
+        f"the subtitles, up to {MAX_FIT_SPEED:g} times as fast; shorter rows get silence at the "
+        "end.", choices=("cues",))
     save_codes: bool = Topic.OUTPUT.setting(False, "Also save the model's codes of each row, as "
         "<id>.codes.safetensors. `encode` can make other formats from them.",
         others="--save-tokens")

@@ -24,7 +24,7 @@ from tts_cli.audio.tags import comment_of_model
 from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
-from tts_cli.core import Status, Step
+from tts_cli.core import FilePace, Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.events import Count, Event, Events
 from tts_cli.export.selection import manifest_order
@@ -32,6 +32,7 @@ from tts_cli.named import first_few
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem, voice_label
 from tts_cli.sources.naming import delivered_names
+from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.store.derived import DerivedFiles
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
@@ -72,10 +73,10 @@ def encode(
     """
     PostProcessing.of(config).require_packages()
     Store.read_only(folder)
-    named = None if name_by is None else SourceFolder(folder, name_by)
+    named = None if name_by is None else SourceFolder(folder, config, name_by)
     with Store(out, config) as target:
         target.open()
-        source = named or SourceFolder(folder)
+        source = named or SourceFolder(folder, config)
         config = config if config.model is not None else replace(config, model=source.model)
         rate_hz = source.native_rate_hz()
         target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
@@ -146,7 +147,8 @@ def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target
             continue
         words = read_words(folder, old.id)
         there = [] if target.out == folder else timed_suffixes(target.derived, new)
-        by_s = new.shift_s - old.shift_s
+        scale = old.speed / new.speed
+        by_s = new.shift_s - old.shift_s * scale
         for suffix in (one for one in suffixes if one not in there):
             if shared.owner(new_id, suffix) is not None:
                 continue
@@ -154,16 +156,17 @@ def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target
             try:
                 data = read_own(folder / name, MAX_TIMED_BYTES) or b""
                 is_edited = not source.is_ours(name, data)
-                is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
+                is_same = (by_s, scale) == (0, 1)
+                is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or is_same)
                 is_written: bool | None
                 if suffix in TITLES:
-                    text = shifted(data.decode(), by_s)
+                    text = shifted(data.decode(), by_s, scale)
                 elif words is None:  # removed meanwhile
                     continue
                 elif is_kept and suffix != WORDS_SUFFIX:
                     text = data.decode()
                 else:
-                    moved = words.moved(by_s, new.audio_s, str(new.sha256))
+                    moved = words.moved(by_s, new.audio_s, str(new.sha256), scale)
                     text = FORMS[suffix](replace_entry(moved, id=new_id))
                 place = (new_id, suffix, text.encode(), str(new.sha256))
                 if is_kept:
@@ -265,8 +268,9 @@ class SourceFolder:
         SetupError: a file of ours cannot be read.
     """
 
-    def __init__(self, out: Path, name_by: str | None = None) -> None:
+    def __init__(self, out: Path, config: RunConfig, name_by: str | None = None) -> None:
         self.out = out
+        self._config = config
         self._names: dict[str, str] = {}  # of rows that have another id in the target
         try:
             folder = Store.read_only(out)
@@ -364,7 +368,15 @@ class SourceFolder:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         source = find_source(self.out, record, rate_hz, is_same)
-        return ReencodeJob(replace_entry(record, id=self.target_id(record.id)), source)
+        record = replace_entry(record, id=self.target_id(record.id))
+        return ReencodeJob(record, source, self._pace(record))
+
+    def _pace(self, record: JournalEntry) -> FilePace:
+        """Return the pace of a row's new file: as requested now, else that of its present file."""
+        config = self._config
+        if config.fit == "cues" and (fit_s := cue_length_s(record.extra)):
+            return FilePace(fit_s=round(fit_s, 6))
+        return record.pace if config.speed is None else FilePace(round(config.speed, 6))
 
     def _is_done(self, record: JournalEntry, target: Store) -> bool:
         journal, writer = target.journal, target.writer
@@ -373,7 +385,8 @@ class SourceFolder:
         if file is None or file.take != take or file.has_failed:
             return False
         found = file.current
-        if found is None or not found.is_of(record.request_hash, writer.delivery_hash):
+        delivery = writer.delivery_hash_of(self._pace(record))
+        if found is None or not found.is_of(record.request_hash, delivery):
             return False
         return writer.is_whole(row_id, found.size or None, found.sha256)
 

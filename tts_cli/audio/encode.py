@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Encoded, Remark, Result, Task
+from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Remark, Result, Task
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
@@ -46,6 +46,7 @@ class Delivery:
     level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
     kbps: int | None = field(default=None, metadata={"as_before": None})
     preset: str | None = field(default=None, metadata={"as_before": None})
+    pace: tuple[float, float | None] | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
@@ -113,8 +114,14 @@ class Encoder:
         self.preset = self.treatment.preset
         delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery = replace(delivery, kbps=self.kbps)
-        self.delivery_hash = delivery_hash(self.delivery)
+        self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
+
+    def delivery_hash_of(self, pace: FilePace) -> str:
+        """Return the hash of the delivery of a row with this pace."""
+        if pace == AS_SYNTHESIZED:
+            return self.delivery_hash
+        return delivery_hash(replace(self.delivery, pace=(pace.speed, pace.fit_s)))
 
     @property
     def accepts_int16(self) -> bool:
@@ -127,6 +134,7 @@ class Encoder:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None = None,
         tags: Tags = NO_TAGS,
+        pace: FilePace = AS_SYNTHESIZED,
     ) -> Encoded:
         """Encode a take's files in memory.
 
@@ -134,6 +142,7 @@ class Encoder:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, used only if the run saves codes.
             tags: title, voice and comment of the file.
+            pace: of the file.
         Raises:
             RowError: the samples are empty or not finite.
         """
@@ -144,15 +153,18 @@ class Encoder:
             given = self.rate_hz, self.format, self.subtype, tags, self.kbps
             return encode(processed, *given), applied
 
-        target = self.treatment.target
+        treatment = self.treatment if pace == AS_SYNTHESIZED else replace(self.treatment, pace=pace)
+        target = treatment.target
         if self.preset is None or target is None:
-            data, applied = make(self.treatment)
-            misses = [] if applied is None else self.treatment.misses(applied)
+            data, applied = make(treatment)
+            misses = [] if applied is None else treatment.misses(applied)
         else:
-            retarget = partial(replace, self.treatment)
+            retarget = partial(replace, treatment)
             (data, applied), misses = meet_preset(
                 self.preset, target, lambda target: make(retarget(target=target))
             )
+        if applied is not None:
+            misses = misses + treatment.slot_misses(applied, len(samples) / self.native_rate_hz)
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
         return Encoded(
             audio=data,
@@ -204,7 +216,7 @@ def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: s
     tags = Tags.of_row(task.id, task.request.voice, comment)
     files, problem = None, None
     try:
-        files = make(task.id, spoken.samples, spoken.codes, is_truncated, take, tags)
+        files = make(task.id, spoken.samples, spoken.codes, is_truncated, take, tags, task.pace)
     except RowError as error:
         log.debug("row %s cannot be written", task.id, exc_info=True)
         problem = str(error)

@@ -10,16 +10,8 @@ from tts_cli.sources.row import build_row
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (
-            "speed",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
-            "supports instruct",
-        ),  # did you mean 'seed'?
-        (
-            "Speech Rate",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
-            "supports instruct",
-        ),
+        ("tempo", "use the field speed, from 0.5 to 2.0"),
+        ("Speech Rate", "use the field speed, from 0.5 to 2.0"),
         ("pause", "[pause 500ms]"),
         ("style", "describe it in instruct"),
         ("mood", "describe it in instruct"),
@@ -37,12 +29,11 @@ def test_what_others_take_as_a_field(name: str, words: str) -> None:
 
 
 def test_several_at_once() -> None:
-    values = {"text": "Hello.", "speed": "1", "foo": "2", "Emotion": "sad"}
+    values = {"text": "Hello.", "tempo": "1", "foo": "2", "Emotion": "sad"}
     row = build_row(values, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
     assert (
-        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; "
-        "describe it in instruct ('slowly'), if the model supports instruct"
+        "unknown fields 'tempo', 'foo', 'Emotion'; 'tempo': use the field speed, from 0.5 to 2.0 "
     ) in row.message
     assert '--map "Emotion=instruct" --extra keep' in row.message
 
