@@ -309,6 +309,13 @@ class RunConfig:
     join: str | None = Topic.BOOK.setting(None,
         "Also join all chapters into one file with chapter marks.", choices=("m4b",),
         is_common=True)
+    cover: Path | None = Topic.BOOK.setting(None, "Cover of book.m4b, which is also written as "
+        "cover.jpg or cover.png: a JPEG or PNG file.", "that of the EPUB", metavar="FILE",
+        others="--cover-image --artwork --image")
+    chapters: str | None = Topic.BOOK.setting(None, "Synthesize only these chapters, such as "
+        "3-5,9. What the folder has of other chapters stays.", metavar="N,N-N",
+        check=either(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*",
+            "numbers and ranges, such as 3-5,9"), scope=Scope.ONE_RUN)
     labels: str | None = Topic.BOOK.setting(None, "Also write labels of the sentences of each "
         "chapter for Audacity or Reaper, or a cue sheet of the chapters, book.cue.",
         metavar="audacity,reaper,cue", check=partial(_list_of, LABELS))
@@ -438,6 +445,11 @@ class RunConfig:
     def subtitle_formats(self) -> tuple[str, ...]:
         """The formats of --subtitles, without duplicates."""
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
+
+    def has_chapter(self, number: int) -> bool:
+        """Return whether --chapters selects a chapter, from 1."""
+        parts = [part.split("-") for part in (self.chapters or "0-99999").split(",")]
+        return any(int(part[0]) <= number <= int(part[-1]) for part in parts)
 
     @property
     def label_forms(self) -> tuple[str, ...]:

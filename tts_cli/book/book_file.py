@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 SCHEMA = 1
 _SUFFIXES = (
     *(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b")),
-    *(*FORMS, *(f".{suffix}" for suffix in LABEL_SUFFIXES.values()), f".{CUE}"),
+    *(*FORMS, *(f".{suffix}" for suffix in LABEL_SUFFIXES.values()), f".{CUE}", ".jpg", ".png"),
 )  # of the files of books
 
 

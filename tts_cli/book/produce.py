@@ -38,9 +38,10 @@ from tts_cli.checks.word_times import FORMS, joined_words, read_words
 from tts_cli.errors import RowError, UsageError
 from tts_cli.named import counted, first_few
 from tts_cli.plain import open_plain
-from tts_cli.sources.chapters import Book
+from tts_cli.sources.chapters import Book, picture_suffix
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
+from tts_cli.text.languages import long_code_of
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class BookOrder:
     voice: str = ""  # of rows without one
     file_hz: int | None = None  # sample rate of chapters; None: that of rows
     kbps: int | None = None  # bit rate of lossy files; None: the format's own
+    cover: bytes | None = None  # JPEG or PNG
+    unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
 
 
 @dataclass
@@ -189,6 +192,7 @@ class _Producer:
                 made.others += [self._timed_file(number, form) for form in sorted(forms)]
                 if self._wanted.has_words:
                     made.others += self._words(number)
+        made.others += self._cover()
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
         if CUE in self._wanted.labels and len(made.chapters) == len(self._rows):
@@ -202,6 +206,7 @@ class _Producer:
         """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
         kinds |= {CUE} if CUE in self._wanted.labels else set()
+        kinds |= set() if self._wanted.cover is None else {"jpg", "png"}
         found = [
             file
             for file in self._before.files
@@ -223,6 +228,8 @@ class _Producer:
         """Make the file of a chapter; None: a row is missing."""
         rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
         lost = [row.id for row in rows if row.id in self._missing]
+        if lost and number in self._wanted.unselected:
+            return None
         if lost:
             missing = counted(len(lost), "row is", "rows are")
             self._produced.incomplete.append(f"{name}: {missing} missing: {first_few(lost)}")
@@ -337,6 +344,17 @@ class _Producer:
             write(self._out / name)
         return self._files.made(name, key)
 
+    def _cover(self) -> list[MadeFile]:
+        """Write the cover, unless the folder has a picture of the user with its name."""
+        if (cover := self._wanted.cover) is None:
+            return []
+        name = f"cover{picture_suffix(cover)}"
+        is_ours = any(file.path == name for file in self._before.files)
+        if (self._out / name).exists() and not is_ours:
+            return []
+        write = partial(write_atomic, data=cover)
+        return [self._written(name, hashlib.sha256(cover).hexdigest(), write)]
+
     def _cue(self) -> MadeFile:
         tracks = [
             (file.path, self._book.chapters[number].title)
@@ -357,14 +375,17 @@ class _Producer:
             "genre": "Audiobook",
             "comment": self._wanted.comment,
         }
-        kbps = [] if self._wanted.kbps is None else [self._wanted.kbps]
-        key = _key([titles, metadata, [file.key for file, _ in chapters.values()], *kbps])
+        wanted, language = self._wanted, long_code_of(self._book.language or "")
+        cover = wanted.cover and hashlib.sha256(wanted.cover).hexdigest()
+        more = [one for one in (wanted.kbps, cover, language) if one is not None]
+        key = _key([titles, metadata, [file.key for file, _ in chapters.values()], *more])
 
         def write(path: Path) -> None:
             log.info("joining %s", M4B_NAME)
             files = [self._out / file.path for file, _ in chapters.values()]
             told = {key: text for key, text in metadata.items() if text}
-            write_m4b(path, list(map(M4bChapter, titles, files)), told, self._wanted.kbps)
+            parts = list(map(M4bChapter, titles, files))
+            write_m4b(path, parts, told, wanted.kbps, wanted.cover, language)
 
         return self._written(M4B_NAME, key, write)
 
