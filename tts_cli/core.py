@@ -329,4 +329,5 @@ class Result:
 
 
 Step = Callable[[str], AbstractContextManager[Any]]  # shows that a long step is running
-Keep = Callable[[Task, Result], None]  # receives each result, in any thread
+# Receives the results of some tasks, in any thread.
+Keep = Callable[[Sequence[tuple[Task, Result]]], None]

@@ -54,7 +54,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
         owner, name, number = {
             "planning": (Resolver, "resolve", 3),
             "loading": (load, "open_checkpoint", 1),
-            "speaking": (Store, "commit_result", 3),
+            "speaking": (Store, "commit_results", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -169,22 +170,22 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 ) -> None:
     """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
     has_prompt, waited = threading.Event(), []
-    make, keep, fail = SpeechModel.prompt, Store.commit_result, Store.commit_failure
+    make, keep, fail = SpeechModel.prompt, Store.commit_results, Store.commit_failure
 
     def note(self: SpeechModel, request: SpeechRequest) -> Prompt:
         has_prompt.set()
         return make(self, request)
 
-    def slow_keep(self: Store, task: Task, spoken: Result) -> JournalEntry:
+    def slow_keep(self: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
         waited.append(has_prompt.wait(60))
-        return keep(self, task, spoken)
+        return keep(self, results)
 
     def slow_fail(self: Store, row: BadRow) -> JournalEntry:
         waited.append(has_prompt.wait(60))
         return fail(self, row)
 
     monkeypatch.setattr(SpeechModel, "prompt", note)
-    monkeypatch.setattr(Store, "commit_result", slow_keep)
+    monkeypatch.setattr(Store, "commit_results", slow_keep)
     monkeypatch.setattr(Store, "commit_failure", slow_fail)
     rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
     assert bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").code == 1
@@ -196,14 +197,14 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 def test_a_full_disk_while_silent_rows_are_written(
     bench: Workbench, rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = Store.commit_result
+    keep = Store.commit_results
 
-    def full(self: Store, task: Task, spoken: Result) -> JournalEntry:
-        if task.id == "short":
+    def full(self: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+        if any(task.id == "short" for task, _ in results):
             raise DiskFull("no room left")
-        return keep(self, task, spoken)
+        return keep(self, results)
 
-    monkeypatch.setattr(Store, "commit_result", full)
+    monkeypatch.setattr(Store, "commit_results", full)
     result = bench.synth(rows, *CAP, "--accept-truncated")
     assert (result.code, "no room left" in result.err) == (4, True)
     assert {"sub/dash", "smile"} <= bench.out().records.keys()

@@ -11,7 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,7 +30,8 @@ from tts_cli.store.store import Store
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_result, StreamVerifier.on_result, sphinx.transcribe_one
+_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_results, StreamVerifier.on_results, sphinx.transcribe_one
+Results = Sequence[tuple[Task, Result]]
 Array = np.ndarray[Any, Any]
 
 
@@ -62,21 +63,26 @@ class Planter:
         heart.
         """
 
-        def spoken(session: StreamVerifier, task: Task, spoken: Result) -> None:
-            name = f"{task.row.number}.{task.place.take}/1"
+        def spoken(session: StreamVerifier, results: Results) -> None:
             rate_hz = session._planner.info.sample_rate_hz
-            _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
+            names = [f"{task.row.number}.{task.place.take}/1" for task, _ in results]
+            _SPOKEN(session, self.all_planted(results, rate_hz, names))
 
-        put(Store, "commit_result", lambda folder, task, spoken: self.keep(folder, task, spoken))
-        put(StreamVerifier, "on_result", spoken)
+        put(Store, "commit_results", lambda folder, results: self.keep(folder, results))
+        put(StreamVerifier, "on_results", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
-    def keep(self, folder: Store, task: Task, spoken: Result) -> JournalEntry:
-        """As `Store.commit_result`, with the row's fault."""
-        name = f"{task.id}/{task.place.take}"
-        return _KEEP(folder, task, self.planted(task, spoken, folder._native_rate_hz, name))
+    def keep(self, folder: Store, results: Results) -> list[JournalEntry]:
+        """As `Store.commit_results`, with the faults of the rows."""
+        names = [f"{task.id}/{task.place.take}" for task, _ in results]
+        return _KEEP(folder, self.all_planted(results, folder._native_rate_hz, names))
+
+    def all_planted(self, results: Results, rate_hz: int, names: Sequence[str]) -> Results:
+        """What was spoken, with the faults of the rows."""
+        named = zip(results, names, strict=True)
+        return [(task, self.planted(task, one, rate_hz, name)) for (task, one), name in named]
 
     def planted(self, task: Task, spoken: Result, rate_hz: int, name: str) -> Result:
         """What was spoken, with the row's fault; what is heard of it is noted under a name."""
@@ -164,15 +170,15 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
     """From now on files are kept and heard in another order: threads are late by chance."""
     draw = random.Random(seed)
 
-    def late(keep: Callable[[Any, Task, Result], Any]) -> Callable[[Any, Task, Result], Any]:
-        def keep_late(keeper: Any, task: Task, spoken: Result) -> Any:
+    def late(keep: Callable[[Any, Results], Any]) -> Callable[[Any, Results], Any]:
+        def keep_late(keeper: Any, results: Results) -> Any:
             time.sleep(draw.uniform(0, LATE_S))
-            return keep(keeper, task, spoken)
+            return keep(keeper, results)
 
         return keep_late
 
-    put(Store, "commit_result", late(Store.commit_result))
-    put(StreamVerifier, "on_result", late(StreamVerifier.on_result))
+    put(Store, "commit_results", late(Store.commit_results))
+    put(StreamVerifier, "on_results", late(StreamVerifier.on_results))
     put(ByHeart, "order", draw.shuffle)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Result, Role, Task
 from tts_cli.engine.session import SessionFacts
-from tts_cli.errors import StoppedEarly
+from tts_cli.errors import DiskFull, StoppedEarly
 from tts_cli.events import Event, Events
 from tts_cli.named import counted
 from tts_cli.store.entry import JournalEntry
@@ -163,24 +163,36 @@ class ResultRecorder:
         self._num_ended, self._num_failed, self._audio_s = 0, 0, 0.0
         self._mutex = threading.RLock()  # guards the counts, the hooks and `on_row`
 
-    def keep(self, task: Task, spoken: Result) -> None:
-        """Commit the result of a task.
+    def keep(self, results: Sequence[tuple[Task, Result]]) -> None:
+        """Commit the results of tasks, in one commit if possible.
 
         Raises:
             DiskFull: nothing more can be written.
             StoppedEarly: more rows failed than are allowed.
         """
-        take = self._folder.commit_result(task, spoken)
-        dropped_s = spoken.frames_dropped * self._frame_s
+        try:
+            takes = self._folder.commit_results(results)
+        except DiskFull:
+            if len(results) == 1:
+                raise
+            for one in results:  # there may be space for some of them
+                self.keep([one])
+            return
         with self._mutex:
-            kind = self._kind_of(take)
-            add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=spoken.usual_s)
-            startup.reach("first_row_s")
-            for hook in self._hooks:
-                hook(task, spoken, take)
-            self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)
-            if self._failures_allowed is not None:
-                self._require_few_failures(self._failures_allowed)
+            for (task, result), take in zip(results, takes, strict=True):
+                self._count(task, result, take)
+
+    def _count(self, task: Task, result: Result, take: JournalEntry) -> None:
+        """Count a committed result; the caller holds the mutex."""
+        dropped_s = result.frames_dropped * self._frame_s
+        kind = self._kind_of(take)
+        add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=result.usual_s)
+        startup.reach("first_row_s")
+        for hook in self._hooks:
+            hook(task, result, take)
+        self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)
+        if self._failures_allowed is not None:
+            self._require_few_failures(self._failures_allowed)
 
     def fail(self, row: BadRow) -> None:
         """Commit that a row cannot be synthesized, unless it is recorded. Raises DiskFull."""

@@ -354,7 +354,7 @@ class StreamVerifier:
 
     The baselines come from the first rows, so these wait for each other. All rows are checked
     against them, whatever the order of their transcripts. A session synthesizes the tasks that
-    `tasks` yields and passes their results to `on_result`.
+    `tasks` yields and passes their results to `on_results`.
 
     Args:
         planner: resolves the further takes.
@@ -396,8 +396,12 @@ class StreamVerifier:
             yield from self._retries(True, WAIT_S)
             yield None
 
-    def on_result(self, task: Task, result: Result) -> None:
-        """Receive the result of a take; any thread may call it."""
+    def on_results(self, results: Sequence[tuple[Task, Result]]) -> None:
+        """Receive the results of takes; any thread may call it."""
+        for task, result in results:
+            self._add(task, result)
+
+    def _add(self, task: Task, result: Result) -> None:
         rate_hz = self._planner.info.sample_rate_hz
         take = _Take(task, result, unstored_entry(task, result, rate_hz))
         path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"

@@ -88,7 +88,7 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
     policy = RetryPolicy.of(replace(config, accept_truncated=False))
     spoken: dict[Task, Result] = {}
     with session.capacity_for(Needs.of(tasks, info)), signals.stopping(session.stop):
-        session.speak(tasks, spoken.__setitem__, policy, is_int16=False)
+        session.speak(tasks, spoken.update, policy, is_int16=False)
     if len(spoken) < len(tasks):
         raise Cancelled("the generation of a voice was interrupted")
     return [(task, spoken[task]) for task in tasks]

@@ -227,14 +227,17 @@ class LocalSession:
         Args:
             policy, is_int16: None: those of the session.
         """
-        from tts_cli.engine.speech_run import SpeechRun
+        from tts_cli.engine.speech_run import ENCODERS, WRITERS, SpeechRun
 
+        config = self.config
+        is_encoded = config.format != "wav" or bool(config.loudness or config.highpass)
         run = self._run = SpeechRun(
             self.loaded,
             keep,
-            policy or RetryPolicy.of(self.config),
+            policy or RetryPolicy.of(config),
             cloning=self.cloning,
             is_int16=self.is_int16 if is_int16 is None else is_int16,
+            writers=ENCODERS if is_encoded else WRITERS,
         )
         if self._is_stopped:
             run.stop()

@@ -9,12 +9,13 @@ attempts.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from models.base import RequestError
@@ -33,7 +34,12 @@ log = logging.getLogger(__name__)
 
 READY_ATTEMPTS = 256  # attempts with prompts, ready for the engine's window
 FINISHED_FRAMES = 32_768  # frames of finished attempts, before the engine waits; 126 MB of int16
-WRITERS = 8  # threads that measure and write; they wait for the disk most of the time
+# Threads that measure and write; they wait for the disk most of the time. With more of them the
+# engine's thread waits for Python: 4,096 short lines on an H200 take 5.9 s with three, and 7.3 s
+# with eight. Compressed formats and filters need eight, because they work without Python's lock.
+WRITERS = 3
+ENCODERS = 8
+MAX_GROUP = 32  # attempts that a writer thread takes at once, and rows of one commit
 WAIT_S = 0.2  # between two checks whether the run was stopped
 SWITCH_S = 0.001  # longest time that another thread can run Python while the engine waits
 SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
@@ -44,10 +50,12 @@ class FinishedQueue:
 
     Args:
         max_frames: frames of queued attempts, not counting the last attempt.
+        num_threads: number of writer threads.
     """
 
-    def __init__(self, max_frames: int) -> None:
+    def __init__(self, max_frames: int, num_threads: int) -> None:
         self._max_frames = max_frames
+        self._num_threads = num_threads
         self._frames = 0
         self._attempts: deque[Attempt] = deque()
         self._is_closed = False
@@ -64,17 +72,18 @@ class FinishedQueue:
             self._frames += attempt.frames
             self._has_attempt.notify()
 
-    def get(self) -> Attempt | None:
-        """Remove the oldest attempt; waits for one. None: the queue is closed and empty."""
+    def get(self) -> list[Attempt]:
+        """Remove the oldest attempts, a thread's share of all; waits for one. None are left: the
+        queue is closed and empty.
+        """
         with self._has_attempt:
-            while not self._attempts:
-                if self._is_closed:
-                    return None
+            while not self._attempts and not self._is_closed:
                 self._has_attempt.wait()
-            attempt = self._attempts.popleft()
-            self._frames -= attempt.frames
+            count = min(MAX_GROUP, math.ceil(len(self._attempts) / self._num_threads))
+            group = [self._attempts.popleft() for _ in range(count)]
+            self._frames -= sum(attempt.frames for attempt in group)
             self._has_room.notify()
-            return attempt
+            return group
 
     def close(self) -> None:
         """No more attempts follow."""
@@ -113,7 +122,7 @@ class SpeechRun:
         self.stage = VoiceLoader(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
         self.input: queue.Queue[Attempt | None] = queue.Queue(READY_ATTEMPTS)
-        self._finished = FinishedQueue(FINISHED_FRAMES)
+        self._finished = FinishedQueue(FINISHED_FRAMES, writers)
         self.engine = Engine(
             loaded.model,
             loaded.device,
@@ -182,8 +191,10 @@ class SpeechRun:
                 first = self._first(voiced, index)
                 if isinstance(first, Attempt):
                     self._offer(first)
-                else:
-                    self._close(voiced.task, index, first, None)
+                    continue
+                whole, _ = self.pieces.close(voiced.task, index, first, None)
+                if whole is not None:
+                    self.keep([(voiced.task, whole)])
             self._offer(None)
         except BaseException as error:
             self._fail(error)
@@ -243,17 +254,25 @@ class SpeechRun:
         does not wait for room.
         """
         has_failed = False
-        while (attempt := self._finished.get()) is not None:
+        while group := self._finished.get():
             if has_failed:
                 continue
             try:
-                self._settle(attempt)
+                self._settle(group)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
 
-    def _settle(self, attempt: Attempt) -> None:
-        """Measure a finished attempt: it is retried, or is the last one of its piece."""
+    def _settle(self, attempts: Sequence[Attempt]) -> None:
+        """Measure finished attempts, and keep the results of tasks that are complete."""
+        results = [whole for attempt in attempts if (whole := self._measure(attempt)) is not None]
+        if results:
+            self.keep(results)
+
+    def _measure(self, attempt: Attempt) -> tuple[Task, Result] | None:
+        """Measure a finished attempt: it is retried, or is the last one of its piece. Return the
+        result of its task if it is complete.
+        """
         attempt.wait()
         metrics = None
         if attempt.samples is not None and attempt.codes is not None and not attempt.is_noise:
@@ -263,20 +282,11 @@ class SpeechRun:
                 attempt.finish = Finish.STUCK
                 if (retry := self._retry(attempt)) is not None:
                     self.engine.retries.put([retry])
-                    return
-        self._close(attempt.task, attempt.index, self._result(attempt, metrics), attempt)
-
-    def _close(self, task: Task, index: int, result: Result, last: Attempt | None) -> None:
-        """Take the result of a piece, and keep the task's result if it was the last piece.
-
-        Args:
-            last: attempt from the engine; None: no prompt could be made, so nothing is retried.
-        """
-        whole, retries = self.pieces.close(task, index, result, last)
-        if last is not None:
-            self.engine.retries.put(retries)
-        if whole is not None:
-            self.keep(task, whole)
+                    return None
+        result = self._result(attempt, metrics)
+        whole, retries = self.pieces.close(attempt.task, attempt.index, result, attempt)
+        self.engine.retries.put(retries)
+        return None if whole is None else (attempt.task, whole)
 
     def _result(self, attempt: Attempt, metrics: AudioMetrics | None) -> Result:
         """Return the result of a piece from its last attempt; without metrics it has no audio."""

@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -211,9 +211,9 @@ class SpeechStream:
             except RowError as error:
                 self._keep(first, Result(error=str(error), seed=first.request.seed))
         if self._verifier is None:
-            self._session.speak(self._feed(), self._keep)
+            self._session.speak(self._feed(), self._keep_all)
         else:
-            self._session.speak(self._verifier.tasks(self._feed()), self._verifier.on_result)
+            self._session.speak(self._verifier.tasks(self._feed()), self._verifier.on_results)
 
     def _feed(self) -> Iterator[Task | None]:
         """Yield the tasks of a run; None while no row comes."""
@@ -242,6 +242,10 @@ class SpeechStream:
             else:
                 self._larger = made
                 return
+
+    def _keep_all(self, results: Sequence[tuple[Task, Result]]) -> None:
+        for task, result in results:
+            self._keep(task, result)
 
     def _keep(self, task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
         """Pass on the result of a task; any thread may call it."""

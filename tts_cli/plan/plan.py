@@ -13,7 +13,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Piece, Result, Role, Row, TakeRef, Task, are_joined
+from tts_cli.core import BadRow, Keep, Piece, Role, Row, TakeRef, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.named import counted, first_few
@@ -241,9 +241,7 @@ class Plan:
         """Yield all valid rows, if subtitles are wanted."""
         return iter(self._texts)
 
-    def due(
-        self, keep: Callable[[Task, Result], None], fail: Callable[[BadRow], None]
-    ) -> Iterator[Task | None]:
+    def due(self, keep: Keep, fail: Callable[[BadRow], None]) -> Iterator[Task | None]:
         """Yield the tasks to synthesize. Writer threads commit silent and invalid rows, for which
         None is yielded.
         """
@@ -252,7 +250,7 @@ class Plan:
                 if isinstance(found, BadRow):
                     write(partial(fail, found))
                 elif found.is_silent:
-                    write(partial(keep, found, silence_of(found, self.info)))
+                    write(partial(keep, [(found, silence_of(found, self.info))]))
                 else:
                     yield found
                     continue

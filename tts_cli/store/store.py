@@ -7,10 +7,8 @@ import json
 import logging
 import os
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace as replaced
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -19,12 +17,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.atomic import read_own, remove_stale_parts, require_plain_file, write_atomic
-from tts_cli.audio.encode import encoded
+from tts_cli.atomic import (
+    read_own,
+    remove_stale_parts,
+    require_plain_file,
+    write_atomic,
+)
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Role, Status
+from tts_cli.core import BadRow, Result, Role, Status, Task
 from tts_cli.errors import (
     FolderLocked,
     RowError,
@@ -39,10 +41,9 @@ from tts_cli.named import counted
 from tts_cli.sources.ids import TAKES, TRUNCATED, id_problem, natural_order
 from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
-from tts_cli.store.entry import JournalEntry, Moved
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import (
     CHECKS_NAME,
-    CODES_SUFFIX,
     JOURNAL_NAME,
     ROW_SUFFIXES,
     SOURCE_MARK,
@@ -57,8 +58,9 @@ from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import FolderMark, require_journal
 from tts_cli.store.orphans import BOOK_NAME
-from tts_cli.store.records import invalid_entry, result_entry
+from tts_cli.store.records import invalid_entry
 from tts_cli.store.recover import recover
+from tts_cli.store.results import ResultCommits
 from tts_cli.store.run_file import (
     REPORT_NAME,
     FolderTotals,
@@ -172,6 +174,10 @@ class Store:
         return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
+    def _result_commits(self) -> ResultCommits:
+        return ResultCommits(self.commits, self.writer, self._comment)
+
+    @cached_property
     def _mark(self) -> FolderMark:
         return FolderMark(self.out)
 
@@ -185,55 +191,13 @@ class Store:
         """Whether the folder belongs to a book."""
         return (self.out / BOOK_NAME).is_file()
 
-    def commit_result(self, task: Task, spoken: Result) -> JournalEntry:
-        """Commit the result of a task; any thread may call it. A row that cannot be written is
-        recorded as failed.
-
-        Raises:
-            DiskFull: the row was not committed, and no other row can be.
-            StoppedEarly: the row is committed, but its files cannot get their names.
+    def commit_results(self, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+        """Commit the results of different rows; see `ResultCommits.commit`. Any thread may call
+        it.
         """
         with self._mutex:
-            commits, writer = self.commits, self.writer
-        started_s = time.perf_counter()
-        spoken = encoded(task, spoken, writer.make, self._comment)
-        is_truncated, made = spoken.error is not None, spoken.encoded
-        try:
-            if made is not None:
-                made = writer.staged(task.id, made, is_truncated, task.place.file_take)
-            entry = result_entry(task, spoken, writer, self.run_id, started_s)
-            if made is not None and not is_truncated and not task.place.is_new:
-                entry = self._merged(entry)
-            staged: list[Moved] = []
-            if made is not None:
-                path = str(entry.path)
-                staged.append(Moved(str(made.audio), made.sha256, path))
-                if made.codes is not None:
-                    codes = path.removesuffix(audio_suffix(path)) + CODES_SUFFIX
-                    staged.append(Moved(str(made.codes), made.codes_sha256, codes))
-            commits.commit(RowChange(entry, tuple(staged), is_new=task.place.is_new))
-        except (RowError, OSError) as problem:
-            if made is not None and not commits.is_broken:
-                writer.drop(made)
-            if isinstance(problem, OSError) and is_disk_error(problem):
-                raise disk_full(problem, self.out / task.id) from problem
-            log.debug("row %s cannot be written", task.id, exc_info=True)
-            spoken = replaced(spoken, encoded=None, unwritable=str(problem))
-            entry = result_entry(task, spoken, writer, self.run_id, started_s)
-            self.journal.append(entry)
-        return entry
-
-    def _merged(self, entry: JournalEntry) -> JournalEntry:
-        """Return an entry as that of the current take if their audio is the same, byte for byte."""
-        file = None if entry.role is Role.EXTRA else self.journal.file(entry.id)
-        if file is None or file.take == entry.take or file.has_failed:
-            return entry
-        current = self.journal.take(entry.id, file.take)
-        if current is None or current.path is None or current.sha256 != entry.sha256:
-            return entry
-        if size_and_sha256(self.out / current.path) != (entry.bytes, entry.sha256):
-            return entry
-        return replace(entry, take=file.take, role=Role.HELD if file.is_held else entry.role)
+            commits = self._result_commits
+        return commits.commit(results, self.run_id)
 
     def commit_failure(self, row: BadRow) -> JournalEntry:
         """Record a row that cannot be synthesized. Raises DiskFull."""

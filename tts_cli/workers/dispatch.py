@@ -339,7 +339,7 @@ class Dispatcher:
     def _record(self, run: _Run, task: Task, result: Result, worker: WorkerHandle | None) -> None:
         """Have a result recorded by another thread."""
         self._num_recording += 1
-        done = run.pool.submit(run.keep, task, result)
+        done = run.pool.submit(run.keep, [(task, result)])
         done.add_done_callback(
             lambda found: self._events.put(partial(self._recorded, result, worker, found))
         )

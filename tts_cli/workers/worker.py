@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -321,8 +321,12 @@ class Worker:
                 except queue.Empty:
                     yield None
 
-    def _keep(self, writer: AudioWriter, task: Task, spoken: Result) -> None:
-        """Encode and report the result of a task; several threads call it."""
+    def _keep(self, writer: AudioWriter, results: Sequence[tuple[Task, Result]]) -> None:
+        """Encode and report the results of tasks; several threads call it."""
+        for task, result in results:
+            self._report(writer, task, result)
+
+    def _report(self, writer: AudioWriter, task: Task, spoken: Result) -> None:
         error: StoppedEarly | None = None
         try:
             spoken = encoded(task, spoken, writer.make, self._settings.comment)

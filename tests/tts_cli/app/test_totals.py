@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from models.base import SpeechRequest
 from tts_cli.app.totals import ResultRecorder, run_totals
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Finish, Result, Task
-from tts_cli.errors import StoppedEarly
+from tts_cli.errors import DiskFull, StoppedEarly
 from tts_cli.events import Event, Events
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
 
 
@@ -31,14 +33,34 @@ def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, al
         folder.open()
         recorder = ResultRecorder(folder, 0.08, events, failures_allowed=allowed)
         for number in range(allowed):
-            recorder.keep(*failed(number))
+            recorder.keep([failed(number)])
             recorder.fail(BadRow(number + 1, number, f"b{number}", "text is empty"))
         with pytest.raises(StoppedEarly, match=f"^{allowed + 1} rows? ha(s|ve) failed, more than"):
-            recorder.keep(*failed(allowed))
+            recorder.keep([failed(allowed)])
     totals = run_totals(events)
     assert (totals["failed"], totals["bad_rows"]) == (2 * allowed + 1, allowed)
     assert events.num(Event.FAILED) == allowed + 1
     assert (tmp_path / "timings.jsonl").read_text().count("\n") == totals["failed"]
+
+
+def test_a_disk_that_fills_within_a_group_keeps_the_rows_that_fit(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Store.commit_results
+
+    def full(store: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+        if any(task.id == "f2" for task, _ in results):
+            raise DiskFull("no space left")
+        return commit(store, results)
+
+    events = Events()
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
+        monkeypatch.setattr(Store, "commit_results", full)
+        with pytest.raises(DiskFull):
+            ResultRecorder(folder, 0.08, events).keep([failed(number) for number in range(4)])
+    assert events.num(Event.FAILED) == 2
+    assert (tmp_path / "timings.jsonl").read_text().count("\n") == 2
 
 
 def test_speed_of_nothing_is_unknown() -> None:
@@ -55,10 +77,10 @@ def test_rows_that_verify_fixes(tmp_path: Path, make_info: Any) -> None:
     events = Events()
     with Store(tmp_path, RunConfig(), make_info()) as folder:
         folder.open()
-        ResultRecorder(folder, 0.08, events).keep(*failed(1))
+        ResultRecorder(folder, 0.08, events).keep([failed(1)])
         assert run_totals(events)["failed"] == 1
         retakes = ResultRecorder(folder, 0.08, events, is_retake=True)
-        retakes.keep(*failed(1))
+        retakes.keep([failed(1)])
         events.add(Event.FIXED, "f1")
     totals = run_totals(events)
     assert (totals["ok"], totals["failed"], totals["takes"]) == (1, 0, 0)

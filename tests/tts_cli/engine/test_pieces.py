@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,9 +45,10 @@ def speak(
     """What came of all, by id, in the order of their ends."""
     kept: dict[str, Result] = {}
 
-    def keep(task: Task, spoken: Result) -> None:
-        assert task.id not in kept, "a row ended twice"
-        kept[task.id] = spoken
+    def keep(results: Sequence[tuple[Task, Result]]) -> None:
+        for task, spoken in results:
+            assert task.id not in kept, "a row ended twice"
+            kept[task.id] = spoken
 
     SpeechRun(session, keep, policy, **settings).speak(given)
     return kept
@@ -136,7 +137,7 @@ def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
 
 def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
     kept: list[Result] = []
-    run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
+    run = SpeechRun(session, lambda results: kept.extend(one for _, one in results), TWO)
     run.speak([TaskWithVoice(long_row("a", "abc", "de"), error="its voice is gone")])
     assert [spoken.error for spoken in kept] == ["piece 1 of 2: its voice is gone"]
 
@@ -151,7 +152,11 @@ def test_rows_are_opened_as_the_slots_need_them(
     opened: list[int] = []
     kept: list[str] = []
     admitted: list[str] = []
-    run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO, writers=1)
+
+    def keep(results: Sequence[tuple[Task, Result]]) -> None:
+        kept.extend(task.id for task, _ in results)
+
+    run = SpeechRun(session, keep, TWO, writers=1)
     admit, pieces = run.engine.scheduler.admit, run.pieces
 
     def opening(

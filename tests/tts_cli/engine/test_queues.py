@@ -20,33 +20,32 @@ def attempts(count: int) -> list[Attempt]:
 
 
 def test_attempts_come_in_order_and_then_the_end() -> None:
-    finished, given = FinishedQueue(100), attempts(3)
+    finished, given = FinishedQueue(100, 3), attempts(3)
     for attempt in given:
         finished.put(attempt)
     finished.close()
-    assert [finished.get() for _ in range(4)] == [*given, None]
-    assert finished.get() is None
+    assert [finished.get() for _ in range(4)] == [*([one] for one in given), []]
 
 
 def test_a_full_queue_makes_the_engine_wait() -> None:
-    finished, given = FinishedQueue(2 * FRAMES), attempts(3)
+    finished, given = FinishedQueue(2 * FRAMES, 2), attempts(3)
     for attempt in given[:2]:
         finished.put(attempt)
     thread = threading.Thread(target=finished.put, args=(given[2],), daemon=True)
     thread.start()
     thread.join(0.05)
     assert thread.is_alive()
-    assert finished.get() is given[0]
+    assert finished.get() == given[:1]
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    assert [finished.get(), finished.get()] == given[1:]
+    assert [finished.get(), finished.get()] == [[given[1]], [given[2]]]
 
 
 def test_an_attempt_is_not_delayed_by_a_writer_that_waits_for_the_disk() -> None:
     """Every idle writer is woken, however few frames wait."""
-    finished, given = FinishedQueue(1000), attempts(3)
+    finished, given = FinishedQueue(1000, 3), attempts(3)
     all_have_one = threading.Barrier(3, timeout=WAIT_S)
-    taken: list[Attempt | None] = []
+    taken: list[list[Attempt]] = []
 
     def write() -> None:
         taken.append(finished.get())
@@ -62,5 +61,18 @@ def test_an_attempt_is_not_delayed_by_a_writer_that_waits_for_the_disk() -> None
     for thread in threads:
         thread.join(WAIT_S)
         assert not thread.is_alive()
-    assert set(taken) == {*given, None}
-    assert len(taken) == 6
+    assert sorted(len(group) for group in taken) == [0, 0, 0, 1, 1, 1]
+    assert {one for group in taken for one in group} == set(given)
+
+
+def test_writers_share_what_waits() -> None:
+    """Each takes its share, at most 32, and one attempt if few wait."""
+    finished, given = FinishedQueue(10_000, 4), attempts(150)
+    for attempt in given:
+        finished.put(attempt)
+    groups = [finished.get() for _ in range(10)]
+    assert [len(group) for group in groups] == [32, 30, 22, 17, 13, 9, 7, 5, 4, 3]
+    while len(groups[-1]) > 0 and sum(map(len, groups)) < 150:
+        groups.append(finished.get())
+    assert [attempt for group in groups for attempt in group] == given
+    assert len(groups[-1]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -64,7 +64,7 @@ def test_what_it_did_is_added_up_until_its_room_is_another(session: LocalSession
     session.make_room(NEEDS)
     kept: list[str] = []
     for count in (3, 5):
-        session.speak(tasks(count), lambda task, _: kept.append(task.id))
+        session.speak(tasks(count), lambda results: kept.extend(task.id for task, _ in results))
     facts = session.facts()
     assert (len(kept), facts.load_s, facts.workers) == (8, 0.5, [])
     assert facts.device["row_steps"] >= 8 * 4
@@ -110,8 +110,8 @@ def test_it_is_stopped_until_it_is_told_to_go_on(session: LocalSession) -> None:
     session.make_room(NEEDS)
     kept: list[str] = []
 
-    def keep(task: Task, _: Any) -> None:
-        kept.append(task.id)
+    def keep(results: Sequence[tuple[Task, Any]]) -> None:
+        kept.extend(task.id for task, _ in results)
         session.stop()
 
     endless = (task_of(str(number), request("xx", number, 40)) for number in itertools.count())

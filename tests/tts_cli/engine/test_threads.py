@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,9 +51,10 @@ def rows(*texts: str, max_frames: int = 100, **more: Any) -> list[Task]:
 class Kept(dict[str, Result]):
     """What came of tasks, by their ids."""
 
-    def __call__(self, task: Task, spoken: Result) -> None:
-        assert task.id not in self, "a row ended twice"
-        self[task.id] = spoken
+    def __call__(self, results: Sequence[tuple[Task, Result]]) -> None:
+        for task, spoken in results:
+            assert task.id not in self, "a row ended twice"
+            self[task.id] = spoken
 
 
 def speak(session: Loaded, given: list[Task], **settings: Any) -> Kept:
@@ -170,9 +171,9 @@ def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
     ended: list[Result] = []
     speech: SpeechRun
 
-    def keep(_: Task, spoken: Result) -> None:
-        ended.append(spoken)
-        if len(ended) == 50:
+    def keep(results: Sequence[tuple[Task, Result]]) -> None:
+        ended.extend(spoken for _, spoken in results)
+        if len(ended) >= 50:
             speech.stop()
 
     def endless() -> Iterator[Task]:
@@ -192,7 +193,7 @@ def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str
         yield from rows("xx")
         raise LookupError("no more")
 
-    def keep(_: Task, spoken: Result) -> None:
+    def keep(_: Sequence[tuple[Task, Result]]) -> None:
         if where == "keep":
             raise LookupError("no more")
 

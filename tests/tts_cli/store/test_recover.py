@@ -416,7 +416,7 @@ def test_entries_agree_with_their_files(bench: StoreBench, monkeypatch: pytest.M
     bench.keep(1)
     bench.keep(2, take=2)
     with bench.opened() as store:
-        store.commit_result(*result("b", 3))
+        store.commit_results([result("b", 3)])
     bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
     bench.recover()
     files = bench.files()

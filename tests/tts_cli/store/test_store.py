@@ -175,7 +175,8 @@ def test_many_threads_wait_for_few_syncs(
 
         monkeypatch.setattr("os.fsync", slow)
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda number: folder.commit_result(*result(f"r{number}")), range(16)))
+            rows = [[result(f"r{number}")] for number in range(16)]
+            list(pool.map(folder.commit_results, rows))
     assert len(syncs) < 12
     assert Store.read_only(tmp_path).journal.totals().ok == 16
 
@@ -230,6 +231,57 @@ def test_a_file_that_a_user_edited_is_converted_as_it_is(bench: StoreBench) -> N
     assert bench.samples_of("a.flac") == (9, 2000)
 
 
+def test_a_group_of_rows_is_one_commit(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of it that cannot be written fails alone."""
+    out, fsync = tmp_path / "out", os.fsync
+    with Store(out, RunConfig(), make_info()) as folder:
+        folder.open()
+        folder.commit_results([result("first")])
+        (out / "c.wav").mkdir()
+        journal, synced = folder.journal._handle, []
+        monkeypatch.setattr(os, "fsync", lambda handle: synced.append(handle) or fsync(handle))
+        rows = [result(row_id, number) for number, row_id in enumerate("abcd")]
+        entries = folder.commit_results(rows[:2] + rows[3:])
+        assert synced.count(journal) == 1
+        assert [entry.id for entry in entries] == ["a", "b", "d"]
+        entries = folder.commit_results([result("e", 4), rows[2], result("f", 5)])
+        assert [entry.is_ok for entry in entries] == [True, False, True]
+        assert "c.wav" in str(entries[1].error)
+    found = Store.read_only(out).journal
+    assert [found.file(row_id).take for row_id in "abdef"] == [1] * 5
+    assert found.row("c").has_failed
+    assert {path.name for path in out.glob("*.wav")} == {
+        *(f"{row_id}.wav" for row_id in ("first", *"abdef")),
+        "c.wav",
+    }
+    assert not list(out.glob(".*part*"))
+
+
+def test_a_disk_that_is_full_within_a_group(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the group is committed, and no staged file stays."""
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
+        writer, calls = folder.writer, []
+        stage = writer._stage
+
+        def full(name: str, *args: Any) -> str:
+            calls.append(name)
+            if name.startswith("c"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return stage(name, *args)
+
+        monkeypatch.setattr(writer, "_stage", full)
+        with pytest.raises(DiskFull):
+            folder.commit_results([result(row_id) for row_id in "abc"])
+        assert len(calls) == 3
+        assert not [path for path in tmp_path.iterdir() if "wav" in path.name]
+        assert folder.journal.totals().ok == 0
+
+
 def test_the_commit_of_a_new_row_asks_the_index_nothing(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,9 +295,9 @@ def test_the_commit_of_a_new_row_asks_the_index_nothing(
         monkeypatch.setattr(index, "_of_key", lambda key: asked.append("") or ask(key))
         for task, spoken in rows:
             place = replace(task.place, is_new=True)
-            folder.commit_result(replace(task, place=place), spoken)
+            folder.commit_results([(replace(task, place=place), spoken)])
         assert not asked
-        folder.commit_result(*result("r0", 2, take=2))  # not new: its file becomes a take
+        folder.commit_results([result("r0", 2, take=2)])  # not new: its file becomes a take
         assert asked
         assert folder.journal.row("r0").numbers == [1, 2]
         assert (tmp_path / "out" / "takes" / "r0" / "1.wav").exists()
@@ -258,7 +310,7 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
     for out, row_id in zip(outs, "ab", strict=True):
         with Store(out, RunConfig(), make_info()) as folder:
             folder.open()
-            folder.commit_result(*result(row_id))
+            folder.commit_results([result(row_id)])
     origins = Origins(outs)
     with Store(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):

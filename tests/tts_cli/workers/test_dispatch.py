@@ -96,7 +96,8 @@ class Scene:
         self.workers = [WorkerHandle(number, Actor(), ready=ready) for number in (1, 2)]
         self.dispatcher.workers += self.workers
         pool = ThreadPoolExecutor(1)
-        self.run = _Run(lambda task, _: self.kept.append(task), pool, threading.Semaphore(0))
+        keep = lambda results: self.kept.extend(task for task, _ in results)  # noqa: E731
+        self.run = _Run(keep, pool, threading.Semaphore(0))
         self.dispatcher._run = self.run
 
     def plan(self, *rows: TaskWithVoice) -> None:
