@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import MakeCheckpoint, Result, Store, Workbench, finish, forbid_weights
+from workbench import MakeCheckpoint, Result, Store, Workbench, forbid_weights
 
 from tts_cli.checks.word_times import TimedWord, WordTimes, read_words
 from tts_cli.cli import messages as msg
@@ -433,37 +432,6 @@ class TestTakes:
         assert out.files["takes/one/1.wav"] == first
         record = out.records["one"]
         assert (record["take"], record["role"], record["origin"]) == (3, "held", "user")
-
-    def test_a_kill_before_the_new_file_has_its_name(self, taken: Workbench) -> None:
-        out, source = taken.out(), taken.out().files["one.wav"]
-        deadly = (
-            "import os, signal\nfrom tts_cli.store import commit\n"
-            "real = commit.Commits._finish\n"
-            "def finish(self, changes, rotations):\n"
-            "    if changes[0].entry.id == 'one':\n"
-            "        os.kill(os.getpid(), signal.SIGKILL)\n"
-            "    real(self, changes, rotations)\n"
-            "commit.Commits._finish = finish\n"
-        )
-        args = ["encode", str(out.path), "--loudness", "-20"]
-        assert finish(taken.start(args, deadly)).code == -signal.SIGKILL
-        assert out.files["one.wav"] == source
-        assert encode(taken, "--loudness", -20).code == 0
-        assert encode(taken, "--loudness", -20).out.startswith("0 files written, 3 already done")
-        assert out.files["takes/one/2.source.wav"] == source != out.files["one.wav"]
-        assert out.records["one"]["sha256"] == hashlib.sha256(out.files["one.wav"]).hexdigest()
-
-    def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
-        out = taken.out()
-        error = "the run ended while its file was replaced"  # in versions without a field for it
-        line = {**out.records["one"], "status": "failed", "error": error, "schema": 2}
-        with open(out.path / "timings.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
-        files = out.files
-        assert taken.synth(ROWS, *CAP).code == 0
-        assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
-        assert {name: out.files[name] for name in files} == files
-        assert taken.synth(ROWS, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
 @pytest.mark.parametrize("to", [None, "other"])

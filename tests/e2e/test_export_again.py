@@ -228,7 +228,7 @@ def test_killed_at_any_moment(bench: Workbench) -> None:
     assert run(0) == 0
     num_calls = json.loads(result.read_text())["calls"]
     found = []
-    for at in sorted({*range(1, num_calls, 3), *range(num_calls - 20, num_calls + 1)}):
+    for at in sorted({*range(1, num_calls, 9), *range(num_calls - 12, num_calls + 1)}):
         reset()
         for _ in range(1 + at % 2):
             assert run(at) == -signal.SIGKILL

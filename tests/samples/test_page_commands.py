@@ -133,6 +133,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "lines.txt").write_text(f"{WORDLESS}\n" * 3)
     (tmp_path / "lines.csv").write_text(f"wavs/a1.wav,7,{WORDLESS}\nwavs/a2.wav,8,{WORDLESS}\n")
+    cue = f"1\n00:00:01,000 --> 00:00:02,000\n{WORDLESS}\n"
+    (tmp_path / "film.srt").write_text(cue)
     header = ["Line ID", "Dialogue", "Character", "Notes"]
     (tmp_path / "script.xlsx").write_bytes(workbook([header, ["a1", WORDLESS, "Anna", "warm"]]))
     (tmp_path / "cast.toml").write_text('[Anna]\nvoice = "clara"\n')
@@ -232,7 +234,7 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one == "audiobook")) for one in RECIPES],
+    [pytest.param(one, marks=[pytest.mark.long] * (one != "dataset")) for one in RECIPES],
 )
 def test_recipe_works_by_pasting(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -76,14 +76,16 @@ def unstored_entry(task: Task, spoken: Result, rate_hz: int) -> JournalEntry:
     )
 
 
-def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
-    """Return parts with their times in audio whose start was shifted."""
-    if not by_s:
+def moved(
+    parts: list[dict[str, Any]], by_s: float, audio_s: float, scale: float = 1.0
+) -> list[dict[str, Any]]:
+    """Return parts with their times in audio that was stretched by a factor, and then shifted."""
+    if not by_s and scale == 1:
         return parts
     return [
         part
         | {
-            name: round(min(audio_s, max(0.0, part[name] + by_s)), 6)
+            name: round(min(audio_s, max(0.0, part[name] * scale + by_s)), 6)
             for name in ("start_s", "end_s")
         }
         for part in parts
@@ -145,7 +147,7 @@ def result_entry(
         extra=dict(task.row.extra or {}),
         clone_mode=request.clone_mode or (None if need is None else need.mode),
         request_hash=task.request_hash,
-        delivery_hash=writer.delivery_hash,
+        delivery_hash=writer.delivery_hash_of(task.pace),
         content_hash=task.content_hash,
         worker=spoken.worker,
         **values,
@@ -158,11 +160,11 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}
     if applied is not None:
-        audio_s += applied.added_s
+        audio_s = applied.length_s(audio_s)
         treated = {
             "applied": applied.as_dict(),
             "remarks": [*spoken.remarks, *files.remarks],
-            "parts": moved(parts, applied.start_shift_s, audio_s),
+            "parts": moved(parts, applied.start_shift_s, audio_s, 1 / applied.speed),
         }
     is_truncated = spoken.error is not None
     return {

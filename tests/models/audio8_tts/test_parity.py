@@ -78,18 +78,6 @@ def test_codes_are_the_official_ones(model: DualAR, max_batch: int) -> None:
         assert (len(ours.codes), ours.finish_reason) == (row["frames"], row["finish_reason"])
 
 
-def test_sampled_speech_is_the_same_in_any_batch(model: DualAR) -> None:
-    rows = [
-        SpeechRequest(text, sampling=model.info.sampling, seed=seed, max_frames=30)
-        for seed, text in enumerate(("Hello there.", "A", "What is it?", "The end."))
-    ]
-    alone, together = speak(model, rows, 1), speak(model, rows, 4)
-    for one, other in zip(alone, together, strict=True):
-        assert torch.equal(one.codes, other.codes)
-        assert torch.equal(one.samples, other.samples)
-    assert len({tuple(row.codes[:, 0].tolist()) for row in alone}) == len(rows)
-
-
 def test_without_the_bias_codes_differ(model: DualAR) -> None:
     """The bias decides codes: the goldens would notice it missing."""
     theirs = load_file(ORACLE / "golden_audio8.safetensors")

@@ -1,33 +1,16 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow
 from tts_cli.sources.mapping import ALIASES, KINDS, foreign_fields, instead_of
 from tts_cli.sources.row import build_row
 
+CASES = cases(__file__)["not_fields"]
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (
-            "speed",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
-            "supports instruct",
-        ),  # did you mean 'seed'?
-        (
-            "Speech Rate",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
-            "supports instruct",
-        ),
-        ("pause", "[pause 500ms]"),
-        ("style", "describe it in instruct"),
-        ("mood", "describe it in instruct"),
-        ("pitch", "choose another voice"),
-        ("volume", "the loudness can only be set for a whole run, with --loudness"),
-        ("prompt-audio", "use ref_audio for a recording to clone, and ref_text for its words"),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "words"), CASES["what_others_take_as_a_field"])
 def test_what_others_take_as_a_field(name: str, words: str) -> None:
     row = build_row({"text": "Hello.", name: "1"}, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
@@ -37,12 +20,11 @@ def test_what_others_take_as_a_field(name: str, words: str) -> None:
 
 
 def test_several_at_once() -> None:
-    values = {"text": "Hello.", "speed": "1", "foo": "2", "Emotion": "sad"}
+    values = {"text": "Hello.", "tempo": "1", "foo": "2", "Emotion": "sad"}
     row = build_row(values, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
     assert (
-        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; "
-        "describe it in instruct ('slowly'), if the model supports instruct"
+        "unknown fields 'tempo', 'foo', 'Emotion'; 'tempo': use the field speed, from 0.5 to 2.0 "
     ) in row.message
     assert '--map "Emotion=instruct" --extra keep' in row.message
 

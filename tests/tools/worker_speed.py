@@ -1,7 +1,7 @@
 """One process against workers on the same rows, and workers of which one is killed: speed, and that
 nothing is lost or spoken twice.
 
-    python tests/e2e/worker_speed.py FOLDER [--rows 4096] [--workers 2] [--batch 256]
+    python tests/tools/worker_speed.py FOLDER [--rows 4096] [--workers 2] [--batch 256]
         [--model synthetic:qwen3-tts-0.6b] [--device auto] [--runs warm,one,workers,killed]
         [--tree DIR]
 

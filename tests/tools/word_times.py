@@ -1,7 +1,7 @@
 """How far the times of `tts-cli align` are from the truth: rows joined of sentences, and of single
 words, that were spoken one by one, so that every border is known; and rows with another row's text.
 
-python tests/e2e/word_times.py OUT    # speaks 480 rows with the sample voice, then writes OUT.json
+python tests/tools/word_times.py OUT    # synthesizes 480 rows, then writes OUT.json
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from spoken_folders import record, run, with_file, write_folder  # noqa: E402
 
 from tts_cli.audio.file import encode  # noqa: E402
-from tts_cli.audio.join import speech  # noqa: E402
+from tts_cli.audio.join import speech_span  # noqa: E402
 from tts_cli.checks.word_times import WordTimes  # noqa: E402
 from tts_cli.main import main  # noqa: E402
 
@@ -109,7 +109,7 @@ def joined(paths: list[Path], gap_s: float) -> tuple[np.ndarray[Any, Any], int, 
     pieces, times, place = [], [], 0
     for path in paths:
         samples, rate_hz = soundfile.read(path, dtype="float32")
-        start, end = speech(samples, rate_hz)
+        start, end = speech_span(samples, rate_hz)
         times.append((place / rate_hz, (place + end - start) / rate_hz))
         pieces += [samples[start:end], np.zeros(round(gap_s * rate_hz), np.float32)]
         place += len(pieces[-2]) + len(pieces[-1])

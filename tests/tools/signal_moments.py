@@ -1,6 +1,6 @@
 """Signals at many moments of a run's first seconds, with the sample voice: none may be lost.
 
-    python tests/e2e/signal_moments.py [--moments 20] [--seconds 3] [--signals INT,TERM,HUP]
+    python tests/tools/signal_moments.py [--moments 20] [--seconds 3] [--signals INT,TERM,HUP]
 
 Each run is a process of its own that gets one signal; a table shows how it ended, and how many rows
 are recorded, whose files must be there and whole. Before our first

@@ -1,7 +1,7 @@
 """The long-row table: what becomes of texts that are longer than a checkpoint speaks well.
 
-    python tests/e2e/long_rows.py speak OUT [--texts long|test] [--jobs 4] [--device cpu]
-    python tests/e2e/long_rows.py score OUT [--jobs 4]
+    python tests/tools/long_rows.py speak OUT [--texts long|test] [--jobs 4] [--device cpu]
+    python tests/tools/long_rows.py score OUT [--jobs 4]
 
 `speak` runs `tts-cli synth` with its default settings over eight texts of 163 to 3,018 characters,
 three voices and five seeds each, and one of 20,000 with one seed (or over the 180 test sentences of

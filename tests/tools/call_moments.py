@@ -1,6 +1,6 @@
 """kill -9 before every call that changes a folder, of every command that does: no speech is lost.
 
-    python tests/e2e/call_moments.py [--sample N] [--only encode,pick] [--part 1/8] [--no-links]
+    python tests/tools/call_moments.py [--sample N] [--only encode,pick] [--part 1/8] [--no-links]
 
 In copies of a worn folder (see `folder_cases.py`) each command is killed before its first change
 to the disk (a file opened for writing, written, synced, renamed, linked, removed, a folder made or

@@ -1,6 +1,6 @@
 """A disk that fills up, folders that go away, amid runs: nothing half-written stays.
 
-    python tests/e2e/disk_moments.py [--moments 10] [--rows 40] [--model DIR]
+    python tests/tools/disk_moments.py [--moments 10] [--rows 40] [--model DIR]
 
 On a small tmpfs of its own (mounted in a mount namespace, which needs root or user namespaces):
 

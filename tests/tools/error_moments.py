@@ -1,6 +1,6 @@
 """Every call that changes a folder returns an error once: rows are as before or as after.
 
-    python tests/e2e/error_moments.py [--sample N] [--only synth,pick] [--part 1/8]
+    python tests/tools/error_moments.py [--sample N] [--only synth,pick] [--part 1/8]
 
 In copies of a folder (see `folder_cases.py`) the n-th open for writing, write, fsync, rename, link,
 unlink, mkdir, rmdir or truncate of a command fails with ENOSPC or EIO, n = 1, 2, ... until none is

@@ -1,6 +1,6 @@
 """A studio's day: from a script's spreadsheet to delivered files, timed, nothing spoken twice.
 
-    python tests/e2e/studio_day.py [--rows 2000] [--out DIR] [--model DIR --voices A,B]
+    python tests/tools/studio_day.py [--rows 2000] [--out DIR] [--model DIR --voices A,B]
 
 A workbook as a script comes out of a spreadsheet is spoken with a cast of twenty characters, and
 the report opened. Twelve lines are spoken again and other takes of them chosen, the format changes,

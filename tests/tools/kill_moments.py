@@ -1,6 +1,6 @@
 """kill -9 at random moments, again and again: what is resumed must be as if undisturbed.
 
-    python tests/e2e/kill_moments.py [--kills 200] [--rows 60] [--seed 0] [--model DIR]
+    python tests/tools/kill_moments.py [--kills 200] [--rows 60] [--seed 0] [--model DIR]
 
 A manifest is spoken once without disturbance. Then runs over the same rows are killed at random
 moments, each resumed until it is done, and the folders compared: every file byte for byte, the rows

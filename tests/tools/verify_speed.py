@@ -1,7 +1,7 @@
 """What hearing costs beside speaking: rows of the sample voice, spoken and heard by themselves, and
 with `synth --verify`.
 
-    python tests/e2e/verify_speed.py OUT [--rows 2048] [--whisper small] [--tokens 40] [--turns 2]
+    python tests/tools/verify_speed.py OUT [--rows 2048] [--whisper small] [--tokens 40] [--turns 2]
         [--device cuda] [--verify-device cuda]
 
 It writes a Whisper checkpoint of random weights (small: the shape of the released one, 0.5 GB in

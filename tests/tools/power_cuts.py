@@ -1,6 +1,6 @@
 """A power cut at every moment of a command: what was synced is kept, a rerun does the rest.
 
-    python tests/e2e/power_cuts.py [--sample N] [--only synth,pick] [--part 1/8] [--seed 0]
+    python tests/tools/power_cuts.py [--sample N] [--only synth,pick] [--part 1/8] [--seed 0]
 
 Each command runs once in a copy of a folder (see `folder_cases.py`), and its calls that change the
 folder are logged with their data. For every prefix of the log the folder is written anew as a disk
@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from folder_cases import (
+    Place,
     Series,
-    TakeRef,
     Undisturbed,
     chosen,
     run_cases,
@@ -211,7 +211,7 @@ def cut_problem(series: Series, cut: Cut, root: int, undisturbed: Undisturbed) -
     found = series.begin()
     if problem := found.learn(first=True):
         return problem
-    place: TakeRef = found.place
+    place: Place = found.place
     cut.left.write(root, place.path)
     found.wanted |= {
         digest: what for digest, what in cut.promised.items() if digest not in found.given_up

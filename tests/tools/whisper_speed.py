@@ -1,6 +1,6 @@
 """How fast `tts-cli check` hears with a Whisper of large-v3-turbo's shape and random weights.
 
-    python tests/e2e/whisper_speed.py [--device cuda] [--rows 1024] [--batches 32,64,128]
+    python tests/tools/whisper_speed.py [--device cuda] [--rows 1024] [--batches 32,64,128]
 
 It writes a checkpoint (32 encoder layers, 4 decoder layers, d_model 1280, 20 heads, 128 mel bins,
 vocabulary 51866; 1.6 GB in bfloat16; a tokenizer of bytes) and rows of 4 to 8 s of noise, and has

@@ -1,10 +1,10 @@
 """The table of faults that `tts-cli check` finds: gross ones, planted among good rows.
 
-    python tests/e2e/planted_faults.py speak OUT [--texts show|pages|hands|plain] [--device cpu]
+    python tests/tools/planted_faults.py speak OUT [--texts show|pages|hands|plain] [--device cpu]
         [--lines 534] [--each 20]
-    python tests/e2e/planted_faults.py check OUT [--asr pocketsphinx]
-    python tests/e2e/planted_faults.py rate OUT
-    python tests/e2e/planted_faults.py mend OUT [--rows 20] [--asr pocketsphinx]
+    python tests/tools/planted_faults.py check OUT [--asr pocketsphinx]
+    python tests/tools/planted_faults.py rate OUT
+    python tests/tools/planted_faults.py mend OUT [--rows 20] [--asr pocketsphinx]
 
 `speak` has the sample voice say some 500 lines (three voices), and of 100 of them, drawn at random,
 makes faults, 20 of each kind, in a copy of the folder as a run would have left it:

@@ -1,7 +1,7 @@
 """kill -9 of workers, and now and then of the driver, at random moments: nothing is lost, nothing
 twice.
 
-    python tests/e2e/worker_moments.py [--kills 20] [--rows 400] [--seed 0] [--model DIR]
+    python tests/tools/worker_moments.py [--kills 20] [--rows 400] [--seed 0] [--model DIR]
 
 A manifest is spoken once by one process. Then two workers speak the same rows, and are killed one
 after the other while they do; each seventh kill is the driver's, whose run is resumed. At the end

@@ -1,8 +1,8 @@
 """A chapter of twelve pages, measured: what was read wrong, subtitles, joints, levels, marks.
 
-    python tests/e2e/chapter.py speak OUT [flags of tts-cli book ...]
-    python tests/e2e/chapter.py score OUT [--jobs 2]
-    python tests/e2e/chapter.py epub FILE.epub
+    python tests/tools/chapter.py speak OUT [flags of tts-cli book ...]
+    python tests/tools/chapter.py score OUT [--jobs 2]
+    python tests/tools/chapter.py epub FILE.epub
 
 `speak` runs `tts-cli book` over texts/twelve_pages.md: dialogue, a sentence of 1,200 characters,
 a paragraph parted by nothing but semicolons, quotations inside of quotations, abbreviations and
@@ -23,7 +23,7 @@ person reads the figures and abbreviations, so that a wrong reader is no way to 
 - marks: chapter marks of OUT/book.m4b, read back by PyAV, beside where the chapters lie.
 
 `epub` makes an EPUB of three chapters of the same pages, for `speak --book FILE.epub` and
-`score --table tests/e2e/texts/twelve_pages.tsv`.
+`score --table tests/tools/texts/twelve_pages.tsv`.
 
 What was heard is kept in OUT/heard.json and used again while the chapters are the same. Ends with 1
 if more than 6 % of the words are wrong, a joint clicks, a mark is not where its chapter begins, or
@@ -53,6 +53,7 @@ import soundfile
 from long_rows import recipe_score
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 TEXTS = Path(__file__).parent / "texts"
 BOOK = TEXTS / "twelve_pages.md"
 MAX_WORD_ERROR = 6.0  # percent
@@ -432,7 +433,9 @@ def judge_levels(out: Path, book: dict[str, Any], is_acx: bool) -> tuple[list[st
 
 def judge_marks(out: Path, book: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Marks that are not where their chapter is, and the report."""
-    from tts_cli.book.m4b import PAUSE_S, read_marks
+    from m4b_marks import read_marks
+
+    from tts_cli.book.m4b import PAUSE_S
 
     path = out / "book.m4b"
     if not path.exists():
@@ -451,7 +454,6 @@ def judge_marks(out: Path, book: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def write_epub_of(text: str, path: Path) -> None:
     """The pages as an EPUB of three chapters, parted at scene breaks."""
-    sys.path.insert(0, str(ROOT / "tests" / "support"))
     from make_epub import XHTML, document, package, write_epub
 
     pages = text.split("\n---\n", 1)[1].strip()  # behind the front matter
