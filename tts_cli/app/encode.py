@@ -62,8 +62,8 @@ def encode(
     out: Path,
     config: RunConfig,
     step: Step,
-    *,
     name_by: str | None = None,
+    *,
     is_approved: bool = False,
 ) -> tuple[Reencoded, EncodeResult]:
     """Convert the files of a folder into another folder or the same one.

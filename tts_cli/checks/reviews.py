@@ -28,8 +28,8 @@ from tts_cli.atomic import (
 from tts_cli.errors import SetupError, StoppedEarly, writing
 from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.entry import JournalEntry
+from tts_cli.store.files import REVIEWS_NAME
 
-REVIEWS_NAME = "reviews.jsonl"
 SCHEMA = 1
 MAX_COMMENT = 10_000  # characters
 

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import (
+    APPROVED,
     NAME_BY,
     OUT,
     SectionedCommand,
-    SectionedOption,
     common_options,
     group,
     settings,
@@ -24,7 +24,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.events import Event
 from tts_cli.named import capped, counted
-from tts_cli.setting import Scope, Topic
+from tts_cli.setting import Topic
 
 MAX_NAMED = 5  # rows not converted that are listed without --json
 
@@ -39,18 +39,7 @@ MAX_NAMED = 5  # rows not converted that are listed without --json
     out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
     sample_rate={"show_default": "as synthesized"},
 )
-@group(
-    Topic.OUTPUT.heading,
-    NAME_BY,
-    settings("take_over"),
-    click.option(
-        "--approved",
-        cls=SectionedOption,
-        scope=Scope.ANY,
-        is_flag=True,
-        help="Convert only the rows that were approved in `tts-cli review`.",
-    ),
-)
+@group(Topic.OUTPUT.heading, NAME_BY, APPROVED, settings("take_over"))
 @settings(
     Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the model of the rows"}
 )
@@ -63,8 +52,8 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
       tts-cli encode wavs/ --format opus --out opus/
       tts-cli encode wavs/ --subtype ULAW --sample-rate 8000 --loudness -19 --out phone/
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
-      tts-cli encode wavs/ --preset game --name-by "{character}/{n:04}_{id}" --out game/
       tts-cli encode wavs/ --approved --format ogg --out delivery/
+      tts-cli encode wavs/ --preset game --name-by "{character}/{n:04}_{id}" --out game/
 
     DIR is the output folder of `synth`, `book` or `merge`. Each file is converted from the row's
     audio, if that is lossless and not yet processed (loudness, filter, trim or padding). Otherwise
@@ -84,7 +73,7 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
     if name_by and out == folder:
         raise UsageError("--name-by renames files", "give another folder with --out")
     step = partial(long_step, progress=config.progress)
-    made, found = encode(folder, out, config, step, name_by=name_by, is_approved=approved)
+    made, found = encode(folder, out, config, step, name_by, is_approved=approved)
     exit_code, events = int(bool(found.left)), found.events
     kinds = Event.REMOVED_FROM_SOURCE, Event.NOT_IN_SOURCE, Event.OLDER_FORMAT
     gone, strays, older = map(events.of, kinds)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    APPROVED,
     LINK,
     NAME_BY,
     NamedPath,
@@ -119,7 +120,7 @@ _filter_options = group(
         help="Only rows with at most this error rate in `tts-cli check --asr`; 0.1 is one word (or "
         "character) in ten.",
     ),
-    _option("--approved", is_flag=True, help="Only rows that were approved in `tts-cli review`."),
+    APPROVED,
     _option("--no-suspects", is_flag=True, help="Leave out rows that the run or `check` flagged."),
     _option(
         "--all-takes", is_flag=True, help="Also export the other takes, each as a separate row.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import os
+import sys
 import webbrowser
 from functools import partial
 from pathlib import Path
@@ -109,13 +110,18 @@ def command(
 
     def announce(address: str) -> None:
         _show(config, {"address": address}, f"{folder}: review at {address}")
-        if not no_browser and not webbrowser.open(address):
+        if not no_browser and not (_has_screen() and webbrowser.open(address)):
             log.info("no browser was found: open the address yourself")
 
     name = _user() if reviewer is None else reviewer
     start = partial(serve, folder, config, given, RunScreen(config), announce)
     start(port=port, reviewer=name, is_confirmed=is_confirmed)
     return 0
+
+
+def _has_screen() -> bool:
+    """Return whether a browser can open a window. One in the terminal would block it."""
+    return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
 
 
 def _user() -> str:

@@ -21,7 +21,7 @@ from tts_cli.audio.file import check_format
 from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.baselines import Evidence, VoiceBaselines
 from tts_cli.checks.outliers import reasons_now
-from tts_cli.checks.reviews import REVIEWS_NAME, Reviews, State
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -33,7 +33,7 @@ from tts_cli.sources.ids import IdTable, fold_id, id_hash
 from tts_cli.sources.item import Manifest
 from tts_cli.sources.mapping import RowProblem, as_flag, parse_map
 from tts_cli.sources.open import read_rows
-from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.files import JOURNAL_NAME, REVIEWS_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_store import VoiceStore, name_problem

@@ -24,7 +24,6 @@ from tts_cli.atomic import read_own
 from tts_cli.checks.folder_rows import read_folder
 from tts_cli.checks.page.content import audio_url, content_of
 from tts_cli.checks.reviews import (
-    REVIEWS_NAME,
     Decision,
     append_decisions,
     read_decisions,
@@ -35,7 +34,7 @@ from tts_cli.errors import FolderLocked, UsageError
 from tts_cli.export.selection import manifest_ids
 from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.entry import iso_time
-from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles
+from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, REVIEWS_NAME, PlainFiles
 from tts_cli.store.lock import running_owner
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store

@@ -297,6 +297,7 @@ ${sha256 ?? ""}`;
       toast.hidden = true;
     }, 2500);
   }
+  var complain = (error) => say(error.message);
   async function copy(text, what) {
     try {
       await navigator.clipboard.writeText(text);
@@ -439,12 +440,9 @@ ${sha256 ?? ""}`;
   };
   async function ask(name, values) {
     const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-    let answer;
-    try {
-      answer = await fetch(`api/${name}`, body || {});
-    } catch {
+    const answer = await fetch(`api/${name}`, body || {}).catch(() => {
       throw new Error("The server of this page has ended: start `tts-cli review` again");
-    }
+    });
     const found = await answer.json().catch(() => ({ error: answer.statusText }));
     if (!answer.ok) throw new Error([found.error, found.remedy].filter(Boolean).join("; "));
     return found;
@@ -483,14 +481,7 @@ ${sha256 ?? ""}`;
   async function watch() {
     for (; ; ) {
       await new Promise((done) => setTimeout(done, POLL_MS));
-      try {
-        await poll();
-      } catch (error) {
-        if (!document.hidden) say(
-          /** @type {Error} */
-          error.message
-        );
-      }
+      await poll().catch((error) => document.hidden || complain(error));
     }
   }
   var wanted = /* @__PURE__ */ new Map();
@@ -503,14 +494,10 @@ ${sha256 ?? ""}`;
     const some = [...wanted].slice(0, 100);
     wanted.clear();
     for (const [, take] of some) take.waveform = null;
-    try {
-      const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) });
-      some.forEach(([, take], place) => {
-        take.waveform = found[place];
-      });
-    } catch {
-      return;
-    }
+    const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+    some.forEach(([, take], place) => {
+      take.waveform = found[place];
+    });
     emit("drawn");
   }
 
@@ -533,13 +520,7 @@ ${sha256 ?? ""}`;
       memory.set(storeKey(), [...ledger.own]);
       return;
     }
-    try {
-      await ask("decide", { decisions: [decision] });
-      await poll();
-    } catch (error) {
-      say(`Not saved: ${/** @type {Error} */
-      error.message}`);
-    }
+    await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
     ledger.own.delete(decision);
     ledger.rebuild();
     emit("decided");
@@ -559,19 +540,14 @@ ${sha256 ?? ""}`;
   }
   async function useTake(row) {
     const { take } = shownTake(row);
-    try {
+    const use2 = async () => {
       await ask("pick", { id: row.id, take });
       picks.delete(row.id);
       await reload();
-    } catch (error) {
-      say(
-        /** @type {Error} */
-        error.message
-      );
-      return false;
-    }
-    say(`${row.id}: take ${take} is the row's take now`);
-    return true;
+      say(`${row.id}: take ${take} is the row's take now`);
+      return true;
+    };
+    return use2().catch((error) => (complain(error), false));
   }
   var retakeRows = () => model.rows.filter((row) => isNamed(row) && stateOf(row) === "retake");
   function restore() {
@@ -867,13 +843,7 @@ ${sha256 ?? ""}`;
     },
     /** Return the place of the item at a height. @param {number} top */
     at(top) {
-      let [low, high] = [0, this.items.length - 1];
-      while (low < high) {
-        const middle = low + high + 1 >> 1;
-        if (this.tops[middle] <= top) low = middle;
-        else high = middle - 1;
-      }
-      return low;
+      return Math.max(0, this.tops.subarray(0, this.items.length).findLastIndex((one) => one <= top));
     },
     /** Make the rows in sight. While the list scrolls only some per frame, so that a slow machine keeps up. */
     render(most = Infinity) {
@@ -1085,23 +1055,14 @@ ${sha256 ?? ""}`;
     request(row, Number(draft.takes), { ...Object.fromEntries(changed), ...lexicon });
   }
   async function request(row, takes, edits = {}) {
-    try {
-      await ask("retake", { id: row.id, takes, edits });
-      say(`${row.id}: ${counted(takes, "take")} requested`);
-      await poll();
-    } catch (error) {
-      say(
-        /** @type {Error} */
-        error.message
-      );
-    }
+    await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
   }
   async function use(row) {
     const { is_other: isOther, written } = shownTake(row);
     const isReworded = placeOf(row) !== row.chosen && isOther && written !== void 0 && written !== row.text;
     if (!await useTake(row)) return;
     drafts2.delete(row.id);
-    if (isReworded) await showChange(row.id, written).catch((error) => say(error.message));
+    if (isReworded) await showChange(row.id, written).catch(complain);
   }
   async function showChange(id, text) {
     const dialog2 = (
@@ -1113,7 +1074,7 @@ ${sha256 ?? ""}`;
     byId("change-diff").textContent = diff;
     byId("change-write").onclick = () => {
       dialog2.close();
-      ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text"), (error) => say(error.message));
+      ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text")).catch(complain);
     };
     dialog2.showModal();
   }
@@ -1827,7 +1788,7 @@ ${sha256 ?? ""}`;
     await poll();
     watch();
   }
-  start2().catch((error) => say(error.message)).finally(() => {
+  start2().catch(complain).finally(() => {
     document.documentElement.dataset.ready = "yes";
   });
 })();

@@ -100,6 +100,9 @@ export function say(text) {
   toastTimer = window.setTimeout(() => { toast.hidden = true; }, 2500);
 }
 
+/** Show the error of a request. @param {Error} error */
+export const complain = (error) => say(error.message);
+
 /** @param {string} text @param {string} what */
 export async function copy(text, what) {
   try {

@@ -55,13 +55,7 @@ export const list = {
 
   /** Return the place of the item at a height. @param {number} top */
   at(top) {
-    let [low, high] = [0, this.items.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.tops[middle] <= top) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return Math.max(0, this.tops.subarray(0, this.items.length).findLastIndex((one) => one <= top));
   },
 
   /** Make the rows in sight. While the list scrolls only some per frame, so that a slow machine keeps up. */

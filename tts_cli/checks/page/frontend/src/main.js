@@ -9,7 +9,7 @@ import "./basket.js";
 import "./keys.js";
 import { emit, on } from "./bus.js";
 import { showCharts } from "./charts.js";
-import { byId, say } from "./dom.js";
+import { byId, complain } from "./dom.js";
 import { setTheme, storedTheme } from "./head.js";
 import { load, placeOf } from "./model.js";
 import { player } from "./player.js";
@@ -59,4 +59,4 @@ async function start() {
   watch();
 }
 
-start().catch((error) => say(error.message)).finally(() => { document.documentElement.dataset.ready = "yes"; });
+start().catch(complain).finally(() => { document.documentElement.dataset.ready = "yes"; });

@@ -1,7 +1,7 @@
 // Retakes on the spot: edit a row, make takes of it, and write an edited text into the manifest.
 
 /** @import { Row } from "./types.js" */
-import { button, byId, counted, h, option, say } from "./dom.js";
+import { button, byId, complain, counted, h, option, say } from "./dom.js";
 import { model, placeOf, shownTake } from "./model.js";
 import { isReadOnly, useTake } from "./review.js";
 import { ask, poll, server } from "./server.js";
@@ -52,13 +52,7 @@ function start(row, draft) {
 
 /** Ask for takes of a row. @param {Row} row @param {number} takes @param {object} [edits] */
 export async function request(row, takes, edits = {}) {
-  try {
-    await ask("retake", { id: row.id, takes, edits });
-    say(`${row.id}: ${counted(takes, "take")} requested`);
-    await poll();
-  } catch (error) {
-    say(/** @type {Error} */ (error).message);
-  }
+  await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
 }
 
 /** Use the selected take. If it has another text, show what would change in the manifest. @param {Row} row */
@@ -67,7 +61,7 @@ export async function use(row) {
   const isReworded = placeOf(row) !== row.chosen && isOther && written !== undefined && written !== row.text;
   if (!(await useTake(row))) return;
   drafts.delete(row.id);
-  if (isReworded) await showChange(row.id, written).catch((error) => say(error.message));
+  if (isReworded) await showChange(row.id, written).catch(complain);
 }
 
 /** @param {string} id @param {string} text */
@@ -78,7 +72,7 @@ async function showChange(id, text) {
   byId("change-diff").textContent = diff;
   byId("change-write").onclick = () => {
     dialog.close();
-    ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text"), (error) => say(error.message));
+    ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text")).catch(complain);
   };
   dialog.showModal();
 }

@@ -2,7 +2,7 @@
 
 /** @import { Decision, Row, State } from "./types.js" */
 import { emit } from "./bus.js";
-import { counted, h, memory, say } from "./dom.js";
+import { complain, counted, h, memory, say } from "./dom.js";
 import { ledger } from "./ledger.js";
 import { isNamed, model, picks, placeOf, ratedTake, shownTake, stateOf } from "./model.js";
 import { ask, poll, reload, server } from "./server.js";
@@ -32,12 +32,7 @@ export async function decide(row, state, comment = "", at_s = null) {
     memory.set(storeKey(), [...ledger.own]);
     return;
   }
-  try {
-    await ask("decide", { decisions: [decision] });
-    await poll();
-  } catch (error) {
-    say(`Not saved: ${/** @type {Error} */ (error).message}`);
-  }
+  await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
   ledger.own.delete(decision);
   ledger.rebuild();
   emit("decided");
@@ -63,16 +58,14 @@ export function pick(row, place) {
 /** Make the selected take the row's current one. Return whether it is. @param {Row} row */
 export async function useTake(row) {
   const { take } = shownTake(row);
-  try {
+  const use = async () => {
     await ask("pick", { id: row.id, take });
     picks.delete(row.id);
     await reload();
-  } catch (error) {
-    say(/** @type {Error} */ (error).message);
-    return false;
-  }
-  say(`${row.id}: take ${take} is the row's take now`);
-  return true;
+    say(`${row.id}: take ${take} is the row's take now`);
+    return true;
+  };
+  return use().catch((error) => (complain(error), false));
 }
 
 /** Rows that were marked for another take. */

@@ -2,7 +2,7 @@
 
 /** @import { Changes, Data, Job } from "./types.js" */
 import { emit } from "./bus.js";
-import { say } from "./dom.js";
+import { complain, say } from "./dom.js";
 import { ledger } from "./ledger.js";
 import { load, model, picks } from "./model.js";
 
@@ -21,12 +21,9 @@ export const server = {
 /** Return the answer of the server. Throws an Error with its message. @param {string} name @param {unknown} [values] */
 export async function ask(name, values) {
   const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-  let answer;
-  try {
-    answer = await fetch(`api/${name}`, body || {});
-  } catch {
+  const answer = await fetch(`api/${name}`, body || {}).catch(() => {
     throw new Error("The server of this page has ended: start `tts-cli review` again");
-  }
+  });
   const found = await answer.json().catch(() => ({ error: answer.statusText }));
   if (!answer.ok) throw new Error([found.error, found.remedy].filter(Boolean).join("; "));
   return found;
@@ -72,11 +69,7 @@ export async function poll() {
 export async function watch() {
   for (;;) {
     await new Promise((done) => setTimeout(done, POLL_MS));
-    try {
-      await poll();
-    } catch (error) {
-      if (!document.hidden) say(/** @type {Error} */ (error).message);
-    }
+    await poll().catch((error) => document.hidden || complain(error));
   }
 }
 
@@ -94,12 +87,8 @@ async function drawWanted() {
   const some = [...wanted].slice(0, 100);
   wanted.clear();
   for (const [, take] of some) take.waveform = null;
-  try {
-    /** @type {(string | null)[]} */
-    const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) });
-    some.forEach(([, take], place) => { take.waveform = found[place]; });
-  } catch {
-    return; // the rows stay without
-  }
+  /** @type {(string | null)[]} */
+  const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+  some.forEach(([, take], place) => { take.waveform = found[place]; });
   emit("drawn");
 }
