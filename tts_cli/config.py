@@ -215,7 +215,8 @@ class RunConfig:
         "rows whose language is auto.", "auto for the sample voice, off for other models",
         metavar="auto|off|LANGUAGE", is_completed=True)
     lexicon: Path | None = Topic.TEXT.setting(None,
-        "Pronunciations: a table with the columns from, to, language and case.",
+        "Pronunciations: a table with the columns from, to, language, case and alphabet (text, "
+        "ipa, arpabet or pinyin), or a .pls file.",
         metavar="FILE.tsv", is_common=True, others="--dictionary --dict --pronunciations")
     strip_markup: bool = Topic.TEXT.setting(False, "Remove tags for style and emphasis from "
         "texts (<b>, {i}, [color=red], **). Placeholders ([name], {0}, %s) stay, with a warning.")

@@ -190,6 +190,7 @@ class Row:
     max_seconds: float | None = None
     speed: float | None = None  # of its file
     duration_s: float | None = None  # length that its file must fit into
+    lexicon: str | None = None  # pronunciations of its words: `lead=led; read=red`
     extra: Mapping[str, Any] | None = None  # unrecognized columns, with --extra keep
     file: str = ""  # manifest of the row, if a run has several
 

@@ -57,13 +57,6 @@ def test_every_kind_of_manifest_gives_the_same_files(
         assert bench.out(f"out{number}").files == files
 
 
-def test_a_text_file_is_numbered(bench: Workbench) -> None:
-    manifest = bench.write("Hello there.\n\nGood morning.\n", "lines.txt")
-    assert bench.synth(manifest, *CAP, "--voice", "Fang").code == 0
-    assert list(bench.out().files) == ["000001.wav", "000002.wav"]
-    assert {record["voice"] for record in bench.out().records.values()} == {"Fang"}
-
-
 def test_timings_and_audio_agree(bench: Workbench) -> None:
     assert bench.synth(as_table(ROWS, "\t"), "--manifest-format", "tsv", *CAP).code == 0
     out = bench.out()
@@ -143,27 +136,6 @@ def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     (out.path / "one.codes.safetensors").unlink()
     result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
     assert result.out.startswith(msg.synthesized(1, 2, done=1))
-
-
-def test_shards_cover_every_row_once(bench: Workbench) -> None:
-    rows = [{"id": f"row{number}", "text": "Hi.", "max_frames": 4} for number in range(12)]
-    flags = ("--accept-truncated", "--max-batch", 4)
-    whole = bench.synth(rows, *flags, out="whole")
-    assert whole.code == 0
-    files = bench.out("whole").files
-    parts = []
-    for part in (1, 2):
-        assert bench.synth(rows, *flags, "--shard", f"{part}/2", out=f"part{part}").code == 0
-        parts.append(bench.out(f"part{part}").files)
-    assert not parts[0].keys() & parts[1].keys()
-    assert min(map(len, parts)) > 0
-    # Nothing of a row's audio depends on what else its shard holds.
-    assert {**parts[0], **parts[1]} == files
-    # Both parts may share a folder, one after the other.
-    for part in (1, 2):
-        assert bench.synth(rows, *flags, "--shard", f"{part}/2", out="both").code == 0
-    assert bench.out("both").files == files
-    assert bench.synth(rows, *flags, out="both").out.startswith(msg.nothing_to_do(12))
 
 
 def test_json_is_one_document(bench: Workbench) -> None:

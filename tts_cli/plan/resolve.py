@@ -54,6 +54,7 @@ from tts_cli.sources.row import expand_greedy
 from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
+from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
@@ -128,8 +129,9 @@ class Requests:
         if row.language:
             language = named_language(row.language, self.info.languages)
         spaced = reading = None
-        if not self.care.leaves(row.text):
-            reading = self.care.read(row.text, language)
+        own = None if row.lexicon is None else parse_row_lexicon(row.lexicon)
+        if own is not None or not self.care.leaves(row.text):
+            reading = self.care.read(row.text, language, own)
             spoken = reading.spoken
             if reading.spaced != spoken:
                 spaced = reading.spaced

@@ -55,6 +55,7 @@ KINDS = {
     "max_seconds": "float",
     "speed": "float",
     "duration_s": "float",
+    "lexicon": "text",
 }
 
 

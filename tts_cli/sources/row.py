@@ -19,6 +19,7 @@ from tts_cli.core import BadRow, Row
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.ids import ContentIds, default_id, manifest_id_problem
 from tts_cli.sources.mapping import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
+from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.text.words import is_blank, strip_markup
@@ -105,6 +106,10 @@ def build_row(
             raise RowProblem("has both max_frames and max_seconds; give only one")
         if "speed" in fields and "duration_s" in fields:
             raise RowProblem("has both speed and duration_s; give only one")
+        try:
+            parse_row_lexicon(fields.get("lexicon") or "")
+        except ValueError as error:
+            raise RowProblem(f"lexicon: {error}") from None
         sampling = {name: fields.pop(name) for name in fields.keys() & SAMPLING.keys()}
         if extra:
             fields["extra"] = _bounded(extra)

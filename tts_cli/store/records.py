@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tts_cli.core import BadRow, Encoded, Result, Status, Task
+from tts_cli.core import BadRow, Encoded, Result, Row, Status, Task
 from tts_cli.store.entry import JournalEntry, iso_time
 from tts_cli.store.files import AudioWriter
 from tts_cli.text.pauses import without_pauses
@@ -36,6 +36,12 @@ def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalE
         text_chars=len(bad.text or ""),
         **known,
     )
+
+
+def extra_of(row: Row) -> dict[str, Any]:
+    """Return the extra columns of a row, and its own lexicon, so that a change of it is seen."""
+    own = {} if row.lexicon is None else {"lexicon": row.lexicon}
+    return {**(row.extra or {}), **own}
 
 
 def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def result_entry(
         run_id=run_id,
         started=started,
         character=task.row.character,
-        extra=dict(task.row.extra or {}),
+        extra=extra_of(task.row),
         clone_mode=request.clone_mode or (None if need is None else need.mode),
         request_hash=task.request_hash,
         delivery_hash=writer.delivery_hash_of(task.pace),

@@ -132,6 +132,7 @@ def test_time_of_all_runs_and_of_the_last_ones(tmp_path: Path) -> None:
     # loading, graphs, prefill, decode, vocoder, write, and what is left of 10 s
     assert times[-1]["seconds"] == [2.0, 1.0, 0.02, 0.2, 0.08, 0.004, 9.696]
     assert times[0]["seconds"][0] == 18.0
+    assert (times[-1]["wall_s"], times[0]["wall_s"]) == (10.0, 90.0)
 
 
 def test_voices_and_their_outliers(tmp_path: Path) -> None:
