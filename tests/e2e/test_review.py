@@ -102,7 +102,7 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
         assert (second["written"], second["is_other"]) == ("Good evening, Sir.", True)
         duration_s = soundfile.info(out / "takes/two/2.wav").duration
         assert duration_s == pytest.approx(second["audio_s"], abs=0.001)
-        assert retake(review, "three", lexicon=["night", "moon"])["state"] == "done"
+        assert retake(review, "three", lexicon="night=moon")["state"] == "done"
         assert review.rows()["three"]["takes"][1]["said"] == "Good moon."
         assert retake(review, "two", voice="nobody")["error"].startswith("two: voice: 'nobody'")
         assert retake(review, "two", text=" ")["state"] == "failed"
