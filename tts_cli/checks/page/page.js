@@ -427,7 +427,7 @@ ${sha256 ?? ""}`;
 
   // src/server.js
   var POLL_MS = 1500;
-  var RELOAD_MS = 1e4;
+  var RELOAD_MS = 3e4;
   var server = {
     isThere: false,
     /** The run that has locked the folder. @type {string | null} */
