@@ -240,3 +240,15 @@ def test_decisions_are_merged_with_their_rows(bench: Workbench) -> None:
     table = csv.DictReader(io.StringIO(bench.run("review", whole, "--csv", "-").out))
     states = {row["id"]: row["state"] for row in table}
     assert states == {"one": "approved", "two": "rejected", "three": "open", "four": "open"}
+
+
+def test_clean_deletes_no_approved_take(bench: Workbench) -> None:
+    bench.synth_once(ROWS)
+    decided(bench, {"one": "approved", "two": "rejected"})
+    again = bench.command(bench.folder / "rows.jsonl", "--seed", 9, "--redo", "all")
+    assert bench.run(*again).code == 0
+    cleaned = bench.run("clean", bench.folder / "out", "--yes")
+    assert cleaned.code == 0, cleaned.err
+    assert "stay, because they are approved: takes of 1 row: one" in cleaned.out
+    takes = bench.folder / "out" / "takes"
+    assert [path.relative_to(takes).as_posix() for path in takes.rglob("*.wav")] == ["one/1.wav"]
