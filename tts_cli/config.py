@@ -285,7 +285,7 @@ class RunConfig:
         "With acx the noise floor is checked too. "
         f"True peaks before encoding: up to {CEILING_DBTP:g} dBTP, {ACX_CEILING_DBTP:g} with acx.",
         "unchanged",
-        metavar="LUFS|ebu|acx|podcast", is_common=True,
+        metavar="LUFS|ebu|acx|podcast",
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
             "ebu, acx, podcast or a number of LUFS, such as -19", Range(-40.0, -10.0)))
     highpass: float | None = Topic.OUTPUT.setting(None,
@@ -301,6 +301,12 @@ class RunConfig:
     fit: str | None = Topic.OUTPUT.setting(None, "cues: fit each row into the time of its cue in "
         f"the subtitles, up to {MAX_FIT_SPEED:g} times as fast; shorter rows get silence at the "
         "end.", choices=("cues",))
+    mark: str | None = Topic.OUTPUT.setting(None, "Sign each file as generated audio: c2pa "
+        "(Content Credentials in wav, flac, mp3 and m4b). Needs --mark-key and the extra mark.",
+        choices=("c2pa",))
+    mark_key: Path | None = Topic.OUTPUT.setting(None, "Key and certificates for --mark, in one "
+        "PEM file. `tts-cli mark key` makes one of an unknown signer.", metavar="FILE.pem",
+        scope=Scope.USERS)
     save_codes: bool = Topic.OUTPUT.setting(False, "Also save the model's codes of each row, as "
         "<id>.codes.safetensors. `encode` can make other formats from them.",
         others="--save-tokens")

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
 from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Remark, Result, Task
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, UsageError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tts_cli.audio.content_credentials import Signer
     from tts_cli.audio.inspection import AudioFacts
     from tts_cli.audio.loudness import LevelTarget
     from tts_cli.audio.presets import Preset
@@ -47,6 +48,7 @@ class Delivery:
     kbps: int | None = field(default=None, metadata={"as_before": None})
     preset: str | None = field(default=None, metadata={"as_before": None})
     pace: tuple[float, float | None] | None = field(default=None, metadata={"as_before": None})
+    mark: str | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
@@ -113,7 +115,8 @@ class Encoder:
         self.treatment.require_packages()
         self.preset = self.treatment.preset
         delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery = replace(delivery, kbps=self.kbps)
+        self.delivery = replace(delivery, kbps=self.kbps, mark=config.mark)
+        self.signer = signer_of(config)
         self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
 
@@ -163,6 +166,8 @@ class Encoder:
             (data, applied), misses = meet_preset(
                 self.preset, target, lambda target: make(retarget(target=target))
             )
+        if self.signer is not None:
+            data = self.signer.signed(data, self.format, tags.title)
         if applied is not None:
             misses = misses + treatment.slot_misses(applied, len(samples) / self.native_rate_hz)
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
@@ -176,6 +181,21 @@ class Encoder:
             applied=applied,
             remarks=tuple(misses),
         )
+
+
+def signer_of(config: RunConfig) -> Signer | None:
+    """Return the signer of --mark. Raises UsageError, SetupError: files cannot be signed."""
+    if config.mark is None:
+        return None
+    if config.mark_key is None:
+        raise UsageError(
+            f"--mark {config.mark}: needs --mark-key",
+            "give your PEM file, or make one with: tts-cli mark key mark.pem",
+        )
+    from tts_cli.audio.content_credentials import Signer, check_markable
+
+    check_markable(config.format)
+    return Signer(config.mark_key)
 
 
 def meet_preset(

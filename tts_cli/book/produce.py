@@ -23,6 +23,7 @@ import soundfile
 
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
+from tts_cli.audio.content_credentials import Signer
 from tts_cli.audio.file import is_lossy
 from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
 from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
@@ -73,6 +74,7 @@ class BookOrder:
     file_hz: int | None = None  # sample rate of chapters; None: that of rows
     kbps: int | None = None  # bit rate of lossy files; None: the format's own
     cover: bytes | None = None  # JPEG or PNG
+    signer: Signer | None = None  # of chapters and the m4b
     unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
 
 
@@ -243,7 +245,8 @@ class _Producer:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
             kbps = wanted.kbps if is_lossy(wanted.format) else None
             preset = wanted.treatment.preset
-            more = (wanted.file_hz, kbps, preset and preset.name)
+            is_signed = wanted.signer is not None
+            more = (wanted.file_hz, kbps, preset and preset.name, *["c2pa"] * is_signed)
             treated += [str(more)] if any(more) else []
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
@@ -258,6 +261,7 @@ class _Producer:
                     *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
                     *(wanted.file_hz, kbps),
                 )
+                self._sign(path)
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
@@ -266,6 +270,10 @@ class _Producer:
             log.warning("%s: %s", name, miss)
         self._note_misses(name, joined)
         return self._files.made(name, key), joined
+
+    def _sign(self, path: Path) -> None:
+        if self._wanted.signer is not None:
+            self._wanted.signer.sign_file(path, path.stem)
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
         """Note where a chapter does not meet the preset."""
@@ -386,6 +394,7 @@ class _Producer:
             told = {key: text for key, text in metadata.items() if text}
             parts = list(map(M4bChapter, titles, files))
             write_m4b(path, parts, told, wanted.kbps, wanted.cover, language)
+            self._sign(path)
 
         return self._written(M4B_NAME, key, write)
 
