@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_standalone
-from tts_cli.audio.encode import signer_of
+from tts_cli.audio.encode import signer_of, watermark_of
 from tts_cli.audio.file import check_format, is_lossy
 from tts_cli.audio.tags import comment_of
 from tts_cli.audio.treatment import PostProcessing
@@ -254,6 +254,7 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
         file_hz=None if config.preset is None else rate_hz,
         kbps=config.bitrate,
         signer=signer_of(config),
+        watermark=watermark_of(config),
     )
 
 

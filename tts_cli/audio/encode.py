@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tts_cli.audio.loudness import LevelTarget
     from tts_cli.audio.presets import Preset
     from tts_cli.audio.treatment import PostProcessing, PostProcessReport
+    from tts_cli.audio.watermark import Watermark
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class Encoder:
         self.preset = self.treatment.preset
         delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery = replace(delivery, kbps=self.kbps, mark=config.mark)
-        self.signer = signer_of(config)
+        self.signer, self.watermark = signer_of(config), watermark_of(config)
         self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
 
@@ -130,7 +131,7 @@ class Encoder:
     def accepts_int16(self) -> bool:
         """Whether int16 samples are enough, because files have 16 bits at the native rate."""
         is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
-        return is_enough and self.treatment.is_none
+        return is_enough and self.treatment.is_none and self.watermark is None
 
     def encode(
         self,
@@ -153,6 +154,8 @@ class Encoder:
         def make(treatment: PostProcessing) -> Made:
             rates_hz = self.native_rate_hz, self.rate_hz
             processed, applied = postprocess(samples, *rates_hz, treatment)
+            if self.watermark is not None:
+                processed = self.watermark.added(to_float(processed), self.rate_hz)
             given = self.rate_hz, self.format, self.subtype, tags, self.kbps
             return encode(processed, *given), applied
 
@@ -185,17 +188,26 @@ class Encoder:
 
 def signer_of(config: RunConfig) -> Signer | None:
     """Return the signer of --mark. Raises UsageError, SetupError: files cannot be signed."""
-    if config.mark is None:
+    if not config.has_mark("c2pa"):
         return None
     if config.mark_key is None:
         raise UsageError(
-            f"--mark {config.mark}: needs --mark-key",
+            "--mark c2pa: needs --mark-key",
             "give your PEM file, or make one with: tts-cli mark key mark.pem",
         )
     from tts_cli.audio.content_credentials import Signer, check_markable
 
     check_markable(config.format)
     return Signer(config.mark_key)
+
+
+def watermark_of(config: RunConfig) -> Watermark | None:
+    """Return the watermark of --mark. Raises SetupError: its package is missing."""
+    if not config.has_mark("watermark"):
+        return None
+    from tts_cli.audio.watermark import Watermark  # and torch with it
+
+    return Watermark()
 
 
 def meet_preset(

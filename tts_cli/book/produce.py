@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import soundfile
 
@@ -43,6 +43,9 @@ from tts_cli.sources.chapters import Book, picture_suffix
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import long_code_of
+
+if TYPE_CHECKING:
+    from tts_cli.audio.watermark import Watermark  # and torch with it
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +78,13 @@ class BookOrder:
     kbps: int | None = None  # bit rate of lossy files; None: the format's own
     cover: bytes | None = None  # JPEG or PNG
     signer: Signer | None = None  # of chapters and the m4b
+    watermark: Watermark | None = None  # of chapters
     unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
+
+    @property
+    def marks(self) -> list[str]:
+        """The names of the marks."""
+        return ["c2pa"] * (self.signer is not None) + ["watermark"] * (self.watermark is not None)
 
 
 @dataclass
@@ -245,8 +254,7 @@ class _Producer:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
             kbps = wanted.kbps if is_lossy(wanted.format) else None
             preset = wanted.treatment.preset
-            is_signed = wanted.signer is not None
-            more = (wanted.file_hz, kbps, preset and preset.name, *["c2pa"] * is_signed)
+            more = (wanted.file_hz, kbps, preset and preset.name, *wanted.marks)
             treated += [str(more)] if any(more) else []
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
@@ -259,7 +267,7 @@ class _Producer:
             with self._files.replacing(name):
                 joined = write_chapter(
                     *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
-                    *(wanted.file_hz, kbps),
+                    *(wanted.file_hz, kbps, wanted.watermark),
                 )
                 self._sign(path)
         except (RowError, FileNotFoundError) as error:

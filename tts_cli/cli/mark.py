@@ -12,6 +12,7 @@ from tts_cli.cli.options import SectionedCommand, common_options, help_of_group
 from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import UsageError
+from tts_cli.named import counted
 
 
 @click.group("mark", invoke_without_command=True)
@@ -61,11 +62,13 @@ def key_command(path: Path, **options: Any) -> int:
 )
 @common_options
 def verify_command(paths: tuple[Path, ...], **options: Any) -> int:
-    """Verify the Content Credentials of audio files, or of all audio files in folders.
+    """Verify the marks of audio files, or of all audio files in folders.
 
-    Exit code 1: a file has none, or was changed after it was signed.
+    Content Credentials are read with the extra mark, watermarks with the extra watermark.
+
+    Exit code 1: a file has neither valid credentials nor a watermark.
     """
-    from tts_cli.audio.content_credentials import SOURCE_TYPE, read_credentials
+    from tts_cli.app.marks import found_marks
 
     config = RunConfig.from_options(options)
     suffixes = (*(f".{name}" for name in SUBTYPES), ".m4b")
@@ -77,26 +80,26 @@ def verify_command(paths: tuple[Path, ...], **options: Any) -> int:
     ]
     if not files:
         raise UsageError(f"{paths[0]}: has no audio files", "give files or another folder")
-    facts: list[dict[str, Any]] = []
-    for file in files:
-        found = read_credentials(file)
-        is_valid = found is not None and found.is_valid
-        facts.append({"path": str(file), "is_valid": is_valid})
-        if found is not None:
-            is_generated = found.source_type == SOURCE_TYPE
-            facts[-1] |= {"signer": found.signer, "is_trusted": found.is_trusted}
-            facts[-1] |= {"is_generated": is_generated, "problems": list(found.problems)}
-    num_valid = sum(one["is_valid"] for one in facts)
+    facts = found_marks(files)
+    num_marked = sum(one["is_marked"] for one in facts)
     if config.json:
-        echo_json({"files": facts, "valid": num_valid})
-        return int(num_valid < len(facts))
+        echo_json({"files": facts, "marked": num_marked})
+        return int(num_marked < len(facts))
     for one in facts:
-        if "signer" not in one:
-            echo(f"{one['path']}: no credentials")
-            continue
-        state = "valid" if one["is_valid"] else f"NOT VALID ({', '.join(one['problems'])})"
-        kind = "generated audio" if one["is_generated"] else "of unknown origin"
-        trust = "" if one["is_trusted"] else ", which is on no trust list"
-        echo(f"{one['path']}: {state}, {kind}, signed by {one['signer']}{trust}")
-    echo(f"{num_valid} of {len(facts)} files have valid credentials")
-    return int(num_valid < len(facts))
+        echo(f"{one['path']}: {credentials_line(one)}{watermark_line(one)}")
+    echo(f"{num_marked} of {counted(len(facts), 'file')} marked")
+    return int(num_marked < len(facts))
+
+
+def credentials_line(one: dict[str, Any]) -> str:
+    if "signer" not in one:
+        return "no credentials" if one["credentials_read"] else "credentials not read (extra mark)"
+    state = "valid" if one["is_valid"] else f"NOT VALID ({', '.join(one['problems'])})"
+    kind = "generated audio" if one["is_generated"] else "of unknown origin"
+    trust = "" if one["is_trusted"] else ", which is on no trust list"
+    return f"{state}, {kind}, signed by {one['signer']}{trust}"
+
+
+def watermark_line(one: dict[str, Any]) -> str:
+    score = one["watermark"]
+    return "" if score is None else f"; watermark score {score:.2f}"
