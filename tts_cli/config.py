@@ -334,9 +334,10 @@ class RunConfig:
     voices_only: bool = Topic.AGAIN.setting(False,
         "Generate the voices of the whole manifest, print their WAV files, and stop.")
     only: tuple[str, ...] = Topic.AGAIN.setting((), "Use only these rows: ids separated by commas, "
-        "patterns such as 'intro/*', @FILE with one per line, or suspects. suspects: rows that "
-        "failed or that `tts-cli check` flagged. Can be given several times. Done rows are "
-        "synthesized again only with --redo all or --takes.",
+        "patterns such as 'intro/*', @FILE with one per line, suspects, rejected or retakes. "
+        "suspects: rows that failed or that `tts-cli check` flagged. rejected, retakes: decided in "
+        "`tts-cli review`. Can be given several times. Done rows are synthesized again only with "
+        "--redo all or --takes.",
         metavar="ID,...", about=About.ROWS, is_completed=True, is_common=True)
     redo: str | None = Topic.AGAIN.setting(None, "Synthesize again the done rows that the settings "
         "given now, this version or this model would make differently. all: every done row. The "

@@ -123,22 +123,6 @@ def spoken(out: Store, lines_before: int = 0) -> list[str]:
     return [texts[row_id] for row_id, status in last.items() if status == "ok"]
 
 
-def test_captions_stand_next_to_their_image(bench: Workbench) -> None:
-    """A text of the class was left out wherever the chapter had an image, as a table's caption."""
-    body = (
-        "<h1>One</h1><p><img alt='' src='b.png'/></p><p class='image_caption'>Plate</p>"
-        "<p>It rained.</p><table><tr><td>Cold</td></tr></table>"
-        "<p class='caption'>Days</p><p>Snow.</p>"
-        "<figure><div><img alt='' src='a.png'/></div><figcaption>Plate</figcaption></figure>"
-    )
-    book = small_epub(bench.folder / "plates.epub", body)
-    args = ("--out", bench.out().path, "--model", bench.model, "--dry-run")
-    result = bench.run("book", book, *args)
-    assert result.code == 0
-    read = sum(map(len, ("One", "It rained.", "Cold", "Days", "Snow.")))
-    assert f"text: {read} characters\n" in result.out
-
-
 def test_a_book(bench: Workbench) -> None:
     result = speak(bench, STORY, "--subtitles", "srt,vtt")
     assert result.code == 0
@@ -243,29 +227,6 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
         assert out.files[second] == mine[name]
         assert out.files[name] != mine[name]
     assert "edited" not in speak(bench, changed, "--subtitles", "srt").err
-
-
-def test_pauses_are_no_reason_to_speak_again(told: Workbench) -> None:
-    bench, out = told, told.out()
-    count, before = len(out.lines), book_file(out)["chapters"][1]["seconds"]
-    assert speak(bench, STORY.replace("came. Then", "came. [pause 850ms] Then")).code == 0
-    assert len(out.lines) == count
-    assert book_file(out)["chapters"][1]["seconds"] == pytest.approx(before + 0.5, abs=0.001)
-
-
-def test_a_chapter_that_moves_takes_its_rows_along(told: Workbench) -> None:
-    bench, out = told, told.out()
-    count = len(out.lines)
-    (out.path / "mine.txt").write_text("not of the book")
-    top = "## Before\n\nSomething came before all of it, as it always does.\n\n## The River"
-    assert speak(bench, STORY.replace("## The River", top)).code == 0
-    assert sorted(spoken(out, count)) == [
-        "Before",
-        "Something came before all of it, as it always does.",
-    ]
-    chapters = [name for name in names(out) if name.endswith(".wav")]
-    assert chapters == ["01-before.wav", "02-the-river.wav", "03-the-bank.wav", "04-the-end.wav"]
-    assert (out.path / "mine.txt").exists()
 
 
 def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: Path) -> None:
@@ -433,13 +394,6 @@ def test_a_list_of_books_is_not_replaced(bench: Workbench, name: str) -> None:
     assert speak(bench, STORY, "--overwrite").code == 0
 
 
-def test_a_dry_run_writes_nothing(bench: Workbench) -> None:
-    result = speak(bench, STORY, "--dry-run")
-    assert result.code == 0
-    assert "8" in result.out
-    assert not (bench.folder / "out").exists()
-
-
 def test_a_book_file_of_somebody_else_removes_nothing(told: Workbench) -> None:
     bench = told
     keep = bench.folder / "keep.wav"
@@ -481,22 +435,6 @@ def test_long_sentences_are_spoken_in_parts(bench: Workbench) -> None:
     assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2).code == 2
     assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2, "--redo").code == 0
     assert sorted(spoken(out, count)) == sorted(split)
-
-
-def test_pauses_between_rows_follow_the_flags(bench: Workbench) -> None:
-    def gaps(chapter: int) -> list[float]:
-        rows = book_file(out)["chapters"][chapter]["sentences"]
-        return [b["start_s"] - a["end_s"] for a, b in pairwise(rows)]
-
-    assert speak(bench, STORY).code == 0
-    out = bench.out()
-    count = len(out.lines)
-    assert gaps(1) == pytest.approx([1.2, 0.35], abs=0.001)
-    assert gaps(0) == pytest.approx([1.2, 1.2, 0.8, 1.5, 2.0], abs=0.001)
-    assert speak(bench, STORY, "--pause-sentence", 0.6, "--pause-paragraph", 1.1).code == 0
-    assert gaps(1) == pytest.approx([1.2, 0.6], abs=0.001)
-    assert gaps(0) == pytest.approx([1.2, 1.2, 1.1, 1.5, 2.0], abs=0.001)
-    assert len(out.lines) == count
 
 
 def test_chapters_are_no_orphans(told: Workbench) -> None:
@@ -578,14 +516,3 @@ def test_another_level_or_format_of_chapters_speaks_nothing(told: Workbench) -> 
     assert all((out.samples(name) == plain[name]).all() for name in CHAPTERS)
     spoken_by = {line["run_id"] for line in out.records.values()}
     assert len(spoken_by) == 1, "one run spoke it all"
-
-
-def test_emphasis_of_plain_texts_is_form(bench: Workbench) -> None:
-    """Gutenberg's `_italics_` were read aloud as underscores, with no word."""
-    path = bench.folder / "story.txt"
-    path.write_text("It was _very\nlate. Too late._ All slept.\n\nHe _really_ slept all day.\n")
-    result = speak(bench, path)
-    assert (result.code, "read aloud" in result.err) == (0, False)
-    rows = (bench.out().path / "book.jsonl").read_text().splitlines()
-    texts = [json.loads(line)["text"] for line in rows]
-    assert " ".join(texts) == "It was very late. Too late. All slept. He really slept all day."

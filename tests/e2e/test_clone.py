@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import soundfile
 from hostile_audio import RATE_HZ, encoded, tone
-from safetensors.numpy import load_file
 from tiny_qwen3_tts import write_checkpoint
 from workbench import Store, Workbench
 
@@ -65,25 +64,6 @@ def add(bench: Workbench, base: Path, name: str, *flags: object) -> Any:
 def have(bench: Workbench, base: Path, name: str, *flags: object) -> None:
     """Like `add`, where the voice is but needed: each is made once."""
     bench.run_once(*adding(bench, base, name, *flags), out="voices")
-
-
-@pytest.mark.parametrize("mode", ["icl", "xvec"])
-def test_a_long_row_is_cloned_in_parts(refs: Workbench, base: Path, mode: str) -> None:
-    """Its first part is what a row of that text would be; the reference is encoded once."""
-    sentences = ["The boat left after five that day.", "Nobody of them spoke at all."]
-    long = row("long", clone_mode=mode) | {"text": " ".join(sentences)}
-    flags = (*CAP, "--split", 40, "--save-codes")
-    assert refs.synth([long, long | {"id": "other", "seed": 6}], *flags, model=base).code == 0
-    assert refs.synth([long | {"text": sentences[0]}], *flags, out="first", model=base).code == 0
-    out = refs.out()
-    record = out.records["long"]
-    first, second = record["parts"]
-    codes = load_file(out.path / "long.codes.safetensors")["codes"]
-    alone = load_file(refs.out("first").path / "long.codes.safetensors")["codes"]
-    assert len(codes) == first["frames"] + second["frames"]
-    assert np.array_equal(codes[: first["frames"]], alone)
-    assert record["clone_mode"] == mode
-    assert out.report["totals"]["references"] == 1
 
 
 def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
@@ -259,11 +239,6 @@ class TestRefusals:
         assert "not with qwen3_tts 0b6 base (" in result.err
         shown = refs.run("voices", "--model", other, *flags)
         assert "was made with another checkpoint" in shown.out
-
-    def test_a_root_that_is_no_folder(self, refs: Workbench, base: Path) -> None:
-        result = refs.synth([row("a")], "--ref-root", refs.folder / "none", model=base)
-        assert result.code == 2
-        assert "--ref-root" in result.err
 
 
 class TestVoicesAdd:

@@ -7,13 +7,10 @@ design promises that much there.
 from __future__ import annotations
 
 import random
-from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
-from workbench import MakeCheckpoint, Workbench
+from workbench import Workbench
 
-from models.registry import describe
 from tts_cli.cli import messages as msg
 
 VOICES = ("dora", "emil", "fang")
@@ -91,54 +88,3 @@ def test_an_id_is_part_of_the_seed_and_nothing_else_is(bench: Workbench) -> None
     assert first["a.wav"] == first["b.wav"] == second["a.wav"] == second["b.wav"]
     assert len({first["a.wav"], first["c.wav"], first["d.wav"], second["c.wav"]}) == 4
     assert bench.out("seed1").records["a"]["seed"] == 7
-
-
-class TestPrecedence:
-    """Row, then flag, then the checkpoint's generation_config.json, then built-in."""
-
-    SETTINGS: ClassVar[dict[str, float]] = {
-        "temperature": 0.5,
-        "top_k": 3,
-        "top_p": 0.5,
-        "repetition_penalty": 3.0,
-        "subtalker_temperature": 0.5,
-        "subtalker_top_k": 2,
-        "subtalker_top_p": 0.5,
-    }
-
-    @staticmethod
-    def speak(
-        bench: Workbench, name: str, row: dict[str, Any], flags: list[object], model: Path
-    ) -> bytes:
-        rows = [{"id": "x", "text": "Hello there.", "max_frames": 12, **row}]
-        result = bench.synth(rows, "--accept-truncated", *flags, out=name, model=model)
-        assert result.code == 0
-        return bench.out(name).sounds("x.wav")[0]
-
-    def test_each_setting_is_heard(self, bench: Workbench) -> None:
-        more = [{}, *({name: value} for name, value in self.SETTINGS.items())]
-        row = {"text": "Hello there.", "max_frames": 12, "seed": 7}
-        rows = [{"id": str(number), **row, **values} for number, values in enumerate(more)]
-        assert bench.synth(rows, "--accept-truncated").code == 0
-        usual, *others = bench.out().sounds(*(f"{row['id']}.wav" for row in rows))
-        assert usual not in others
-
-    def test_settings(
-        self, bench: Workbench, checkpoint: Path, make_checkpoint: MakeCheckpoint
-    ) -> None:
-        """Each place to give values sounds the same, and the nearer one hides the farther."""
-        values, sampling = self.SETTINGS, describe(str(checkpoint)).sampling
-        others = {name: getattr(sampling, name) for name in values}
-        tuned = make_checkpoint(generation=values)
-
-        def flags(given: dict[str, float]) -> list[object]:
-            return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-
-        usual = self.speak(bench, "usual", {}, [], checkpoint)
-        wanted = self.speak(bench, "file", {}, [], tuned)
-        assert wanted != usual
-        assert self.speak(bench, "flag", {}, flags(values), checkpoint) == wanted
-        assert self.speak(bench, "row", values, [], checkpoint) == wanted
-        assert self.speak(bench, "flag over file", {}, flags(others), tuned) == usual
-        assert self.speak(bench, "row over flag", values, flags(others), checkpoint) == wanted
-        assert self.speak(bench, "row over file", others, [], tuned) == usual

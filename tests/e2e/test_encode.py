@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import MakeCheckpoint, Result, Store, Workbench, finish, forbid_weights
+from workbench import MakeCheckpoint, Result, Store, Workbench, forbid_weights
 
 from tts_cli.checks.word_times import TimedWord, WordTimes, read_words
 from tts_cli.cli import messages as msg
@@ -85,27 +84,6 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
     assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
 
 
-def test_no_file_of_another_format_says_what_a_row_was(bench: Workbench) -> None:
-    bench.synth_once(ROWS, *CAP)
-    out = bench.out().path
-    made = encode(bench, "--format", "opus")
-    assert "later runs of `synth`" in made.out
-    assert "--format opus" in made.out
-    old = (out / "sub/two.opus").read_bytes()
-    (out / "sub/two.mp3").write_bytes(b"somebody's own")
-    rows = [ROWS[0], {**ROWS[1], "text": "Nothing at all, or so it seems."}, ROWS[2]]
-    assert bench.synth(rows, *CAP).code == 0
-    assert not (out / "sub/two.opus").exists()
-    assert (out / "takes/sub/two/1.opus").read_bytes() == old
-    assert not (out / "three.opus").exists()  # it can be made of the source again
-    assert (out / "takes/three/1.source.wav").is_file()
-    assert (out / "sub/two.mp3").read_bytes() == b"somebody's own"
-    assert bench.run("pick", out, "sub/two=1").code == 0
-    assert (out / "sub/two.opus").read_bytes() == old
-    assert not (out / "sub/two.wav").exists()
-    assert (out / "takes/sub/two/2.wav").is_file()
-
-
 def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     """A second level is made of what was spoken, not of the first one's file."""
     bench.model = longer  # what is very short has no loudness
@@ -139,21 +117,6 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     assert bench.run("pick", out.path, "one=1").code == 0
     assert encode(bench).code == 0
     assert np.array_equal(out.samples("one.wav"), raw)
-
-
-def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
-    bench.synth_once(ROWS[:2], *CAP)
-    (bench.out().path / "one.wav").unlink()
-    result = bench.synth(ROWS, *CAP, "--format", "flac")
-    assert result.code == 0
-    assert result.summary == msg.synthesized(2, 3, converted=1)
-    assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(1) in result.err
-    assert (
-        "one.wav is not a regular file of the folder" in result.err
-        or "one.wav is missing" in result.err
-    )
-    totals = bench.out().report["totals"]
-    assert (totals["rows"], totals["ok"], totals["remade"], totals["failed"]) == (3, 2, 1, 0)
 
 
 def test_lossy_rows_come_from_their_codes(bench: Workbench) -> None:
@@ -407,19 +370,6 @@ class TestTakes:
             msg.NOTHING_BUT_CONVERTED.format(files=counted(2, "file"))
         )
 
-    def test_into_another_folder(self, taken: Workbench) -> None:
-        assert encode(taken, "--format", "opus", to="opus").code == 0
-        there = taken.out("opus")
-        wanted = {f"{name}.opus" for name in IDS}
-        assert set(there.files) == wanted
-        assert (there.records["one"]["take"], there.records["one"]["role"]) == (2, "held")
-        synth = (ROWS, *CAP, "--format", "opus")
-        assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
-        assert taken.run("pick", taken.out().path, "one=1").code == 0
-        again = encode(taken, "--format", "opus", to="opus")
-        assert again.out.startswith("1 file written, 2 already done")
-        assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
-
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
         out = taken.out()
         edited = np.concatenate([out.samples("one.wav"), np.zeros(500)])
@@ -433,37 +383,6 @@ class TestTakes:
         assert out.files["takes/one/1.wav"] == first
         record = out.records["one"]
         assert (record["take"], record["role"], record["origin"]) == (3, "held", "user")
-
-    def test_a_kill_before_the_new_file_has_its_name(self, taken: Workbench) -> None:
-        out, source = taken.out(), taken.out().files["one.wav"]
-        deadly = (
-            "import os, signal\nfrom tts_cli.store import commit\n"
-            "real = commit.Commits._finish\n"
-            "def finish(self, changes, rotations):\n"
-            "    if changes[0].entry.id == 'one':\n"
-            "        os.kill(os.getpid(), signal.SIGKILL)\n"
-            "    real(self, changes, rotations)\n"
-            "commit.Commits._finish = finish\n"
-        )
-        args = ["encode", str(out.path), "--loudness", "-20"]
-        assert finish(taken.start(args, deadly)).code == -signal.SIGKILL
-        assert out.files["one.wav"] == source
-        assert encode(taken, "--loudness", -20).code == 0
-        assert encode(taken, "--loudness", -20).out.startswith("0 files written, 3 already done")
-        assert out.files["takes/one/2.source.wav"] == source != out.files["one.wav"]
-        assert out.records["one"]["sha256"] == hashlib.sha256(out.files["one.wav"]).hexdigest()
-
-    def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
-        out = taken.out()
-        error = "the run ended while its file was replaced"  # in versions without a field for it
-        line = {**out.records["one"], "status": "failed", "error": error, "schema": 2}
-        with open(out.path / "timings.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
-        files = out.files
-        assert taken.synth(ROWS, *CAP).code == 0
-        assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
-        assert {name: out.files[name] for name in files} == files
-        assert taken.synth(ROWS, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
 @pytest.mark.parametrize("to", [None, "other"])

@@ -282,11 +282,6 @@ def test_kept_columns_are_no_files(bench: Workbench) -> None:
     assert (row["extra_map_file_name_"], row["extra_file_name_"]) == ("a.map", "b.map")
 
 
-def test_the_summary_says_of_how_many_rows_lengths_are(bench: Workbench) -> None:
-    folder(bench, record("a"), record("b"))
-    assert "; 9 of 10 rows last 4.0 to 4.0 s" in export(bench, "nemo").out
-
-
 @pytest.mark.parametrize("to", ["audiofolder", "parquet"])
 def test_times_of_words(bench: Workbench, to: str) -> None:
     """Of the file that was exported, and of no other; read back as the hub's library does."""
@@ -394,15 +389,6 @@ def test_the_card(bench: Workbench) -> None:
     assert "- source: ckpt" in body
     state = (bench.folder / "parquet" / "export.json").read_text()
     assert "/home/me" not in card + state
-
-
-def test_no_licence_is_made_up(bench: Workbench) -> None:
-    folder(bench, record("a"))
-    for to in READERS:
-        exported(bench, to)
-        card = (bench.folder / to / "README.md").read_text()
-        assert "license" not in card
-        assert "No licence is stated for the audio" in card
 
 
 def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:

@@ -189,14 +189,3 @@ def test_several_manifests(bench: Workbench) -> None:
     result = bench.run("validate", first, second, *flags[:4], "--model", bench.model, "--json")
     assert result.json["rows"] == 2
     assert [bad["file"] for bad in result.json["bad"]] == [str(second)] * 2
-
-
-def test_a_workbook_is_spoken(bench: Workbench) -> None:
-    rows = [["id", "text", "scene"], ["a", "Hello there.", 3], ["b", "Hm.", None]]
-    manifest = bench.write(workbook(rows), "lines.xlsx")
-    assert bench.synth(manifest, *CAP, "--extra", "keep").code == 0
-    assert bench.out().records["a"]["extra"] == {"scene": "3"}
-    assert bench.out().report["read_as"][0]["sheet"] == "Sheet1"
-    bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
-    result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
-    assert ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(1)) + ": 1 changed" in result.out

@@ -16,8 +16,6 @@ from safetensors.torch import load_file
 from tiny_fish_codec import SMALL
 from workbench import Workbench
 
-from tts_cli.cli import messages as msg
-
 CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
 SAID = "What is said."
 
@@ -76,14 +74,6 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     frames = math.ceil(1.1 * 44100 / 144)
     assert frames < out.records["clone"]["prompt_tokens"] < frames + 250
     assert out.report["model"]["licence"] == "Fish Audio Research License"
-
-
-def test_a_rerun_has_nothing_to_do(refs: Workbench, fish: Path) -> None:
-    rows = [row("a"), row("b", ref_audio="a.wav", ref_text=SAID)]
-    assert refs.synth(rows, *CAP, model=fish).code == 0
-    assert refs.synth(rows, *CAP, model=fish).out == (msg.nothing_to_do(2) + "\n")
-    rows[1]["ref_text"] = "Something else."
-    assert msg.synthesized(1, 2, done=1) in refs.synth(rows, *CAP, model=fish).out
 
 
 def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:

@@ -63,20 +63,6 @@ def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
     assert bench.out().status() == {row["id"]: "ok" for row in ROWS}
 
 
-# Dies like a power cut would look to the files: no clean-up, at the Nth call of a function.
-DEADLY = """
-import os, signal, threading
-calls, mutex, real = [0], threading.Lock(), os.{name}
-def deadly(*args, **named):
-    with mutex:
-        calls[0] += 1
-        if calls[0] == {nth}:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return real(*args, **named)
-os.{name} = deadly
-"""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 class TestKilled:
     def test_kill_9_in_the_middle(self, bench: Workbench, wanted: dict[str, bytes]) -> None:
@@ -86,17 +72,6 @@ class TestKilled:
         process.kill()
         assert finish(process).code == -signal.SIGKILL
         assert 3 <= is_whole(bench, wanted) < len(ROWS)
-        resume(bench, manifest, wanted)
-
-    @pytest.mark.parametrize(("name", "nth"), [("replace", 4), ("fsync", 12), ("open", 17)])
-    def test_a_crash_between_two_steps_of_writing(
-        self, bench: Workbench, wanted: dict[str, bytes], name: str, nth: int
-    ) -> None:
-        manifest = bench.write(ROWS)
-        patch = DEADLY.format(name=name, nth=nth)
-        result = finish(bench.start(bench.command(manifest, *SLOWLY), patch))
-        assert result.code == -signal.SIGKILL, result
-        assert is_whole(bench, wanted) < len(ROWS)
         resume(bench, manifest, wanted)
 
     def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
@@ -120,27 +95,6 @@ class TestKilled:
         files = bench.out().files
         assert files["a.wav"] != files["takes/a/1.wav"] == wanted["a.wav"]
         assert [line["take"] for line in bench.out().lines] == [1, 2]
-
-    def test_a_crash_right_after_the_commit(self, bench: Workbench) -> None:
-        """The next command gives the files of a committed entry their names, whichever it is."""
-        before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
-        assert bench.synth(before, *FLAGS).code == 0
-        wanted = bench.out().files
-        deadly = (
-            "import os, signal\nfrom tts_cli.store import commit\n"
-            "commit.Commits._finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        )
-        result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
-        assert result.code == -signal.SIGKILL
-        assert bench.out().files["a.wav"] == wanted["a.wav"]
-        assert bench.out().records["a"]["text"] == "Good morning."
-        result = bench.synth(after, *FLAGS)
-        assert result.summary == msg.nothing_to_do(1)
-        assert "finished what an interrupted command had begun: 4 files" in result.err
-        files = bench.out().files
-        for name, data in wanted.items():
-            assert files[f"takes/a/1{name.removeprefix('a')}"] == data != files[name]
-        assert len(files) == 4
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from workbench import Workbench, finish
+from workbench import Workbench
 
 from tts_cli.cli import messages as msg
 
@@ -79,27 +78,3 @@ def test_the_row_is_what_is_done(bench: Workbench) -> None:
         assert {line["id"] for line in bench.out().lines[count:]} == {"long"}
     files = bench.out().files
     assert {name: file for name, file in files.items() if not name.startswith("takes/")} == first
-
-
-def test_killed_within_a_row(bench: Workbench) -> None:
-    """Its finished parts are lost with it, and the row comes out as if nothing had been."""
-    rows = [LONG, *({**LONG, "id": f"long{number}", "seed": number} for number in range(3))]
-    assert bench.synth(rows, *SPLIT, out="whole").code == 0
-    args = bench.command(bench.write(rows), *SPLIT, "--max-batch", "2")
-    patch = (
-        "import os, signal\n"
-        "from tts_cli.engine.pieces import Pieces\n"
-        "real, ended = Pieces.close, []\n"
-        "def close(self, *piece):\n"
-        "    ended.append(piece)\n"
-        "    if len(ended) == 5:\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return real(self, *piece)\n"
-        "Pieces.close = close\n"
-    )
-    assert finish(bench.start(args, patch)).code == -signal.SIGKILL
-    done = set(bench.out().status())
-    assert len(done) <= 1
-    assert bench.run(*args).code == 0
-    assert bench.out().files == bench.out("whole").files
-    assert not done & {line["id"] for line in bench.out().lines[len(done) :]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -206,19 +205,6 @@ class TestPruned:
         result = bench.synth(left, *FLAGS, "--prune")
         assert "1 row is no longer in " in result.out
         assert f"takes/{spoken}/1.wav" in bench.out().files
-
-    def test_killed_between_line_and_file(self, done: Workbench) -> None:
-        deadly = (
-            "import os, signal\nfrom tts_cli.store import commit\n"
-            "commit.Commits._finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        )
-        args = done.command(done.write(ROWS[:2]), *FLAGS, "--prune")
-        assert finish(done.start(args, deadly)).code == -signal.SIGKILL
-        assert "c.wav" in done.out().files
-        assert done.out().records["c"]["status"] == "removed"
-        assert "1 row in" not in done.synth(ROWS[:2], *FLAGS).out
-        assert "c.wav" not in done.out().files
-        assert "takes/c/1.wav" in done.out().files
 
 
 BAD: Rows = [ROWS[0], {"id": "no id!", "text": "Hm."}]

@@ -89,17 +89,6 @@ class TestForgotten:
         assert told.count("--") == 2, told
         assert {"--model", "--max-seconds"} <= set(told.split())
 
-    def test_after_a_kill(
-        self, bench: Workbench, manifest: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The first line of a run has its settings."""
-        bench.run_once(*bench.command(manifest, "--seed", 7, *CAP))
-        forbid_weights(monkeypatch)
-        runs = bench.out().path / "runs.jsonl"
-        runs.write_text(runs.read_text().splitlines()[0] + "\n")
-        (bench.out().path / "run.json").unlink()
-        assert bare(bench).out == NOTHING
-
     def test_what_a_conversion_was_told(
         self, bench: Workbench, manifest: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -113,17 +113,6 @@ class TestRedone:
         assert after == before
         assert done.synth(rows, *FLAGS).out == NOTHING
 
-    def test_new_rows_are_added(self, done: Workbench) -> None:
-        rows = [{"id": "new", "text": "Hi."}, *ROWS]
-        assert done.synth(rows, *FLAGS).summary == msg.synthesized(1, 4, done=3)
-
-    def test_overwrite(self, done: Workbench) -> None:
-        before = done.out().files
-        result = done.synth(ROWS, *FLAGS, "--overwrite")
-        assert result.summary == msg.synthesized(3, 3)
-        assert done.out().files == before
-        assert len(done.out().lines) == 6
-
     def test_failed_rows_are_tried_again(self, done: Workbench) -> None:
         rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 1}]
         assert done.synth(rows, *FLAGS).code == 1

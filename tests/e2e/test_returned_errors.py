@@ -13,13 +13,7 @@ ROWS = [{"id": "one", "text": "Hello there."}, {"id": "two", "text": "Good morni
 FLAGS = ("--max-seconds", 0.2, "--accept-truncated")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("open", "write", "rename", "mkdir", "unlink"),
-        "fsync",
-    ],
-)
+@pytest.mark.parametrize("kind", ["open", "write", "rename", "fsync"])
 def test_synth(bench: Workbench, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The files that are there are those of an undisturbed run, and the same command adds the
     others.

@@ -236,6 +236,11 @@ class TestPick:
     def test_takes_are_no_orphans(self, taken: Workbench) -> None:
         assert "orphans" not in taken.synth(ROWS, *FLAGS, "--dry-run").out
 
+    def test_a_pinned_take_of_these_settings_is_counted(self, taken: Workbench) -> None:
+        assert pick(taken, "a=1").code == 0
+        out = taken.synth(ROWS, *FLAGS, "--dry-run").out
+        assert "pinned takes: 1 still fit, 0 do not fit" in out
+
     def test_what_is_not_there(self, taken: Workbench) -> None:
         before = taken.out().lines
         for choice, said in {
@@ -295,6 +300,13 @@ class TestOnly:
             msg.NOTHING_TO_DO.format(reason=msg.DONE_BUT_SELECTED.format(rows="all 2 rows are"))
             + "\n"
         )
+
+    def test_a_row_that_the_manifest_lacks(self, done: Workbench) -> None:
+        before = done.out().lines
+        result = done.synth(ROWS, *FLAGS, "--only", "a,d", "--overwrite")
+        assert result.code == 2
+        assert "rows.jsonl has no row 'd'" in result.err
+        assert done.out().lines == before
 
     def test_ways_that_exclude_each_other(self, done: Workbench) -> None:
         for flags in (("--overwrite", "--takes", 1), ("--retry-failed", "--takes", 1)):

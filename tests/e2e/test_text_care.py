@@ -113,21 +113,6 @@ def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workb
     assert "left as written in 1 row, '1/2/3' of 'say' first" in said.err
 
 
-def test_a_sign_alone_has_words_once_it_is_read(bench: Workbench) -> None:
-    rows = [{"id": "copy", "text": "©", "language": "english"}, {"id": "dash", "text": "---"}]
-    assert bench.synth(rows, *CAP, "--normalize", "english").code == 0
-    reasons = {key: row["finish_reason"] for key, row in bench.out().records.items()}
-    assert reasons == {"copy": "eos", "dash": "wordless"}
-    assert pairs(bench.out())["copy"] == ("©", "Copyright")
-
-
-def test_an_address_that_is_read_in_words_is_no_markup(bench: Workbench) -> None:
-    manifest = bench.write([{"text": "Write to anna@example.com.", "language": "english"}])
-    flags = ("--model", bench.model)
-    assert "an e-mail address" in bench.run("validate", manifest, *flags).err
-    assert bench.run("validate", manifest, *flags, "--normalize", "auto").err == ""
-
-
 def test_parts_of_a_long_row_tell_their_text_as_written(bench: Workbench) -> None:
     """Lengths are those of what is spoken: in figures the row would be short enough."""
     sentences = ("We paid $1,299.50 for it.", "They paid $2,750 then.", "Nobody paid more.")

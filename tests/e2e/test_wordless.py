@@ -95,16 +95,6 @@ def test_they_stay_done(bench: Workbench, no_model: None) -> None:
     assert len(bench.out().lines) == 7
 
 
-def test_they_can_fail_instead(bench: Workbench) -> None:
-    result = bench.synth([SPOKEN, *SILENT], *CAP, "--wordless", "fail")
-    assert result.code == 1
-    assert "'sub/dash' first: they will fail\n" in result.err
-    reason = "its text has no letter or digit; add words, or let --wordless silence make it silent"
-    assert f"warning: row smile failed: {reason}\n" in result.err
-    assert f"\nfailed: smile: {reason}\n" in result.out
-    assert list(bench.out().files) == ["a.wav"]
-
-
 def test_a_change_of_mind(bench: Workbench, no_model: None) -> None:
     """The verdict is not part of what was asked for: what is silent stays as it is until it is to
     fail, and what has failed becomes silent.

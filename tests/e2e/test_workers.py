@@ -112,6 +112,7 @@ def start(bench: Workbench, *flags: object) -> subprocess.Popen[str]:
 class TestOwn:
     """A Ray of the run's own."""
 
+    @pytest.mark.long
     def test_a_signal_to_all_of_them_ends_the_run_in_order(self, bench: Workbench) -> None:
         """As Ctrl-C on a terminal, which reaches Ray's processes too."""
         process = start(bench)

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "e2e")]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tools")]
 from desk import (  # noqa: E402
     HERE,
     ROOT,

@@ -39,6 +39,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
+    r"^review |--only retakes|--only rejected|--approved": "needs decisions: test_review.py",
     r"^report ryan/": "needs a folder that a released model made",
 }
 RECIPES = ("audiobook", "course", "dataset", "game")
@@ -233,7 +234,7 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one == "audiobook")) for one in RECIPES],
+    [pytest.param(one, marks=[pytest.mark.long] * (one != "dataset")) for one in RECIPES],
 )
 def test_recipe_works_by_pasting(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

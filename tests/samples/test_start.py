@@ -51,7 +51,7 @@ def test_a_line_has_medians(harness: ModuleType) -> None:
     assert named["of"] == "4.00 9.00 5.00"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_whole_processes_are_measured(tmp_path: Path) -> None:
     voice = ROOT / "samples" / "voice" / "checkpoint"
     command = [sys.executable, str(ROOT / "samples" / "start.py"), str(tmp_path), "--runs", "1"]

@@ -22,6 +22,7 @@ from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import shifted
 from tts_cli.audio.tags import comment_of_model
 from tts_cli.audio.treatment import PostProcessing
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import FilePace, Status, Step
@@ -57,12 +58,19 @@ Timed = tuple[JournalEntry, list[str]]  # a take, and the suffixes of its files 
 
 
 def encode(
-    folder: Path, out: Path, config: RunConfig, step: Step, name_by: str | None = None
+    folder: Path,
+    out: Path,
+    config: RunConfig,
+    step: Step,
+    name_by: str | None = None,
+    *,
+    is_approved: bool = False,
 ) -> tuple[Reencoded, EncodeResult]:
     """Convert the files of a folder into another folder or the same one.
 
     Args:
         name_by: pattern of the rows' ids, and so of their files, in another folder.
+        is_approved: only rows that were approved in a review; others are removed from `out`.
     Returns:
         The converted files; the rows that were already done or are not possible, and other files of
         the target.
@@ -73,10 +81,11 @@ def encode(
     """
     PostProcessing.of(config).require_packages()
     Store.read_only(folder)
-    named = None if name_by is None else SourceFolder(folder, config, name_by)
+    reviews = Reviews.read(folder) if is_approved else None
+    named = None if name_by is None else SourceFolder(folder, config, name_by, reviews)
     with Store(out, config) as target:
         target.open()
-        source = named or SourceFolder(folder, config)
+        source = named or SourceFolder(folder, config, reviews=reviews)
         config = config if config.model is not None else replace(config, model=source.model)
         rate_hz = source.native_rate_hz()
         target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
@@ -181,10 +190,11 @@ def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target
 
 
 def remove_gone(source: SourceFolder, target: Store, result: EncodeResult) -> None:
-    """Move the files of rows that were removed from the source folder to the takes of the target,
-    and count rows that the source folder never had.
+    """Move the files of rows that were removed from the source folder, or are not approved there,
+    to the takes of the target, and count rows that the source folder never had.
     """
-    gone = []
+    gone = [source.target_id(one.id) for one in source.records() if not source.is_wanted(one)]
+    gone = [row_id for row_id in gone if target.journal.file(row_id) is not None]
     for take in target.journal.takes():
         row_id = source.source_id(take.id)
         if id_problem(take.id) or source.journal.file(row_id) is not None:
@@ -263,13 +273,21 @@ class EncodeResult:
 class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
+    Args:
+        reviews: only rows approved there are converted; None: all.
     Raises:
         UsageError: the journal is missing.
         SetupError: a file of ours cannot be read.
     """
 
-    def __init__(self, out: Path, config: RunConfig, name_by: str | None = None) -> None:
-        self.out = out
+    def __init__(
+        self,
+        out: Path,
+        config: RunConfig,
+        name_by: str | None = None,
+        reviews: Reviews | None = None,
+    ) -> None:
+        self.out, self._reviews = out, reviews
         self._config = config
         self._names: dict[str, str] = {}  # of rows that have another id in the target
         try:
@@ -318,6 +336,10 @@ class SourceFolder:
             if id_problem(record.id) is None:
                 yield record
 
+    def is_wanted(self, record: JournalEntry) -> bool:
+        """Return whether a take is converted, as far as reviews decide it."""
+        return self._reviews is None or self._reviews.state(record) is State.APPROVED
+
     def run_of(self, record: JournalEntry) -> Run | None:
         """Return the run that synthesized a take, or None if it is unknown."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
@@ -353,6 +375,9 @@ class SourceFolder:
             identity: checkpoint whose codes can be decoded; None: any.
         """
         for record in self.records():
+            if not self.is_wanted(record):
+                result.events.add(Event.NOT_APPROVED, record.id)
+                continue
             if self.journal.row(record.id).status is not Status.OK:
                 result.left.append((record.id, why_failed(record)))
                 continue

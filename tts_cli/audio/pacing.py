@@ -5,8 +5,8 @@ audio has its pauses. Both are aligned by dynamic programming, as in an edit dis
 between two pauses have to fit the time between them, and every mark without a pause and every pause
 without a mark has a cost. Positions between two aligned points are interpolated by letters.
 
-The costs were tuned on nine minutes of one story. `tests/e2e/chapter.py` measures the error: in 22
-minutes of another text half of the positions were within 0.02 s of the word, 95 % within 0.26 s.
+The costs were tuned on nine minutes of one story. `tests/tools/chapter.py` measures the error: in
+22 minutes of another text half of the positions were within 0.02 s of the word, 95 % within 0.26 s.
 """
 
 from __future__ import annotations

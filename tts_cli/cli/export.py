@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    APPROVED,
     LINK,
     NAME_BY,
     NamedPath,
@@ -35,7 +36,7 @@ _MAX_SHOWN = 20  # voices and languages in a table
 # Options for `ExportOptions`, which `RunConfig` does not have.
 _OWN = (
     *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
-    *("max_error", "no_suspects", "all_takes", "overwrite", "name_by"),
+    *("max_error", "no_suspects", "all_takes", "approved", "overwrite", "name_by"),
 )
 _FIELDS = {"shortest": "min_s", "longest": "max_s"}  # names in `ExportOptions`, if different
 _seconds = click.FloatRange(min=0)
@@ -119,6 +120,7 @@ _filter_options = group(
         help="Only rows with at most this error rate in `tts-cli check --asr`; 0.1 is one word (or "
         "character) in ten.",
     ),
+    APPROVED,
     _option("--no-suspects", is_flag=True, help="Leave out rows that the run or `check` flagged."),
     _option(
         "--all-takes", is_flag=True, help="Also export the other takes, each as a separate row.",

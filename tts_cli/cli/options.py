@@ -472,6 +472,13 @@ NAME_BY = click.option(
     help="Names of the files, such as {character}/{n:04}_{id}. Fields: id, n (place in the "
     "manifest), character, voice, language, take, and columns kept by --extra keep.",
 )
+APPROVED = click.option(
+    "--approved",
+    cls=SectionedOption,
+    scope=Scope.ANY,
+    is_flag=True,
+    help="Only rows that were approved in `tts-cli review`.",
+)
 SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows sound
 
 

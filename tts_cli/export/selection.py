@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
@@ -62,6 +63,7 @@ class ExportOptions:
     no_suspects: bool = False
     all_takes: bool = False
     name_by: str | None = None  # pattern of the names of files
+    approved: bool = False  # in a review
 
     def excludes(self, values: Mapping[str, Any], is_suspect: bool) -> str | None:
         """Return the reason why a row with these values is not wanted; None: it is wanted."""
@@ -111,6 +113,7 @@ class Selection:
         self._options = options
         self._journal = Store.read_only(out).journal
         self._checks = _Checks(out)
+        self._reviews = Reviews.read(out) if options.approved else None
         if options.max_error is not None and not self._checks.has_errors:
             raise UsageError(
                 f"--max-error: {out / CHECKS_NAME} has no transcripts",
@@ -156,6 +159,8 @@ class Selection:
             return "its text has no words"
         if take.text is None:
             return "its journal entry has no text"
+        if self._reviews is not None and self._reviews.state(take) is not State.APPROVED:
+            return "not approved"
         error, mos, is_suspect = self._checks.of(take)
         values = {
             "id": take.id,
@@ -217,7 +222,7 @@ def manifest_order(out: Path, takes: Iterable[tuple[str, int]]) -> list[tuple[st
     Rows that these lack come last.
     """
     places, last = IdTable(), 1 << 62
-    for place, row_id in enumerate(_manifest_ids(out)):
+    for place, row_id in enumerate(manifest_ids(out)):
         places.put(id_hash(row_id), place)
 
     def order(key: tuple[str, int]) -> tuple[Any, ...]:
@@ -227,7 +232,7 @@ def manifest_order(out: Path, takes: Iterable[tuple[str, int]]) -> list[tuple[st
     return sorted(takes, key=order)
 
 
-def _manifest_ids(out: Path) -> Iterator[str]:
+def manifest_ids(out: Path) -> Iterator[str]:
     """Yield the ids in the manifests that a folder's runs read, in the order of the runs. A
     manifest that came through a pipe or cannot be read any more has none.
     """

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 JOURNAL_NAME = "timings.jsonl"
 _TAKE = re.compile(r"([0-9]{1,9})(?:\.source|\.[0-9a-f]{8})?")
 CHECKS_NAME = "checks.jsonl"
+REVIEWS_NAME = "reviews.jsonl"
 
 
 CODES_SUFFIX = ".codes.safetensors"

@@ -133,29 +133,11 @@ def test_prompts_equal_the_official_embeddings(
     assert compared >= 8
 
 
-def test_row_alone_equals_official(
+def test_mixed_batch_equals_official(
     clone_golden: Any, clone_model: SpeechModel, requests: list[SpeechRequest]
 ) -> None:
-    for row, request in list(zip(clone_golden.rows, requests, strict=True))[::4]:  # all settings
-        (ours,) = speak(clone_model, [request], max_batch=1)
-        check_row(clone_golden, row, ours)
-
-
-@pytest.mark.parametrize(
-    ("max_batch", "frames_per_poll", "is_compact"), [(3, 1, True), (32, 8, True)]
-)
-def test_mixed_batch_equals_official(
-    clone_golden: Any,
-    clone_model: SpeechModel,
-    requests: list[SpeechRequest],
-    max_batch: int,
-    frames_per_poll: int,
-    is_compact: bool,
-) -> None:
     # Both ways of cloning, both layouts and all references share the slots.
-    rows = speak(
-        clone_model, requests, max_batch, frames_per_poll=frames_per_poll, is_compact=is_compact
-    )
+    rows = speak(clone_model, requests, 16, frames_per_poll=8, is_compact=True)
     for row, ours in zip(clone_golden.rows, rows, strict=True):
         check_row(clone_golden, row, ours)
 

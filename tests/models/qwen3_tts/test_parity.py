@@ -78,23 +78,12 @@ def test_prompts_equal_the_official_embeddings(golden: Any, golden_model: Speech
         torch.testing.assert_close(trailing, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_row_alone_equals_official(golden: Any, golden_model: SpeechModel) -> None:
-    for row in golden.rows[::4]:  # of all settings
-        (ours,) = speak(golden_model, [as_request(row)], max_batch=1)
-        check_row(golden, row, ours)
-
-
-@pytest.mark.parametrize(
-    ("max_batch", "frames_per_poll", "is_compact"), [(3, 1, True), (32, 8, True)]
-)
-def test_mixed_batch_equals_official(
-    golden: Any, golden_model: SpeechModel, max_batch: int, frames_per_poll: int, is_compact: bool
-) -> None:
-    # Rows of both layouts, several penalties and caps share the slots, and slots are refilled.
+def test_mixed_batch_equals_official(golden: Any, golden_model: SpeechModel) -> None:
+    """Rows of both layouts, several penalties and caps share the slots, and slots are refilled.
+    `tests/models/test_families.py` shows that a row alone is the same.
+    """
     requests = [as_request(row) for row in golden.rows]
-    rows = speak(
-        golden_model, requests, max_batch, frames_per_poll=frames_per_poll, is_compact=is_compact
-    )
+    rows = speak(golden_model, requests, 16, frames_per_poll=8, is_compact=True)
     for row, ours in zip(golden.rows, rows, strict=True):
         check_row(golden, row, ours)
 

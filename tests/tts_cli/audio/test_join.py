@@ -47,11 +47,6 @@ def test_the_pause_is_that_of_the_boundary(boundary: Boundary, silence_s: float)
     assert gap_s(joined) == pytest.approx(PAUSES.seconds(boundary), abs=0.022)
 
 
-def test_pauses_can_be_set() -> None:
-    joined, _ = join([voice(0.5), voice(0.5)], [1.25], RATE_HZ)
-    assert gap_s(joined) == pytest.approx(1.25, abs=0.022)
-
-
 @pytest.mark.parametrize("silence_s", [0.0, 0.03, 0.5])
 @pytest.mark.parametrize("dc", [0.0, 0.01])
 def test_a_text_can_say_each_pause(silence_s: float, dc: float) -> None:

@@ -118,17 +118,6 @@ def test_a_line_at_the_top_is_all_that_is_new(tmp_path: Path) -> None:
     assert changed(tmp_path, STORY, line + STORY) == ([line.strip()], [])
 
 
-def test_a_chapter_at_the_top_is_all_that_is_new(tmp_path: Path) -> None:
-    top = "# Before it\n\nSomething came before all of it.\n\n"
-    new, gone = changed(tmp_path, STORY, top + STORY)
-    assert (sorted(new), gone) == (["Before it", "Something came before all of it."], [])
-
-
-def test_a_changed_word_is_one_new_row(tmp_path: Path) -> None:
-    new, gone = changed(tmp_path, STORY, STORY.replace("half past nine", "half past ten"))
-    assert ([len(new), len(gone)], "half past ten" in new[0]) == ([1, 1], True)
-
-
 def test_a_sentence_that_stands_twice_is_two_rows(tmp_path: Path) -> None:
     again = STORY + "\nNobody spoke of it again.\n"
     assert changed(tmp_path, STORY, again) == (["Nobody spoke of it again."], [])

@@ -11,6 +11,7 @@ from tts_cli.checks.baselines import MIN_ROWS, Evidence, VoiceBaselines
 from tts_cli.checks.outliers import (
     MAX_WEIGHT,
     outliers,
+    rank,
     reasons_now,
     repeated_phrase,
     severity,
@@ -206,6 +207,12 @@ def test_similarity_and_scores(name: str, good: Any, bad: Any, text: str) -> Non
     assert outliers(evidence(good), baselines) == []
     (reason,) = outliers(evidence(bad), baselines)
     assert reason.text.startswith(text)
+
+
+def test_of_several_takes_the_most_usual_pace_is_the_best() -> None:
+    baselines = VoiceBaselines(map(Evidence, usual()))
+    takes = [Evidence(take(audio_s=seconds)) for seconds in (3.0, 4.1, 6.0)]
+    assert min(takes, key=lambda one: rank(one, baselines)) is takes[1]
 
 
 def test_one_answer_for_all_commands() -> None:

@@ -116,12 +116,6 @@ def test_what_is_not_of_its_type_is_unknown(
     assert (check.mos is None) == bool({"mos", "rated_by"} & set(changes))
 
 
-def test_garbage_is_passed_over(tmp_path: Path) -> None:
-    lines = ["{", "[" * 100_000, "7", '{"id": "x"}', WHOLE.to_line().strip(), '{"id": "torn']
-    (tmp_path / CHECKS_NAME).write_text("\n".join(lines))
-    assert list(read_verdicts(tmp_path)) == [WHOLE]
-
-
 def test_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
     write_verdicts(
         tmp_path, [TakeVerdict("a", 1, "00", SUSPECT, (Remark(Kind.WORDS, "\ud800", 1.0),))]

@@ -126,13 +126,13 @@ def test_memory_does_not_grow(open_speaker: OpenSpeaker) -> None:
         for count, speech in enumerate(speaker.batch(endless(), look_ahead=16), 1):
             alive.add(speech)
             assert len(alive) <= 16 + 2, "results are kept"
-            if count % 500 == 0:
+            if count % 200 == 0:
                 del speech
                 for notes in (model.batches, model.groups, model.audio):
                     notes.clear()  # the fake's own
                 gc.collect()
                 sizes.append(tracemalloc.get_traced_memory()[0])
-            if count == 1500:
+            if count == 600:
                 break
     finally:
         tracemalloc.stop()

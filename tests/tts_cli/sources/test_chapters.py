@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 from make_epub import XHTML, document, package, write_epub
 
 from tts_cli.sources.chapters import Block, Text, TocEntry, chapters_of
 from tts_cli.sources.epub import read_epub
+
+CASES = cases(__file__)["chapters"]
 
 NAV = document("nav.xhtml", 'properties="nav"')
 WORD_S = 0.075 * 5
@@ -28,28 +31,7 @@ def titles(*entries: tuple[str, int, int]) -> list[str]:
     return [one.title for one in chapters_of(blocks(*entries)) if isinstance(one, TocEntry)]
 
 
-@pytest.mark.parametrize(
-    ("entries", "chosen"),
-    [
-        # Below a single title at the top the chapters were no chapters: one of 45.
-        ([("Book", 1, 0), ("A", 2, 5), ("B", 2, 5)], ["Book", "A", "B"]),
-        ([("Book", 1, 1), ("Part", 2, 1), ("A", 3, 5), ("B", 3, 5)], ["Book", "Part", "A", "B"]),
-        ([("Cover", 1, 0), ("Book", 1, 0), ("A", 2, 5), ("B", 2, 5)], ["Cover", "Book", "A", "B"]),
-        ([("A", 1, 5), ("A.1", 2, 5), ("B", 1, 5), ("B.1", 2, 5)], ["A", "B"]),
-        ([("Only", 1, 50), ("Section", 2, 5)], ["Only"]),
-        # More than an hour is divided, again and again, and only there.
-        (
-            [("I", 1, 2), ("1", 2, 20), ("2", 2, 50), ("II", 1, 9), ("3", 2, 40)],
-            ["I", "1", "2", "II"],
-        ),
-        (
-            [("I", 1, 0), ("1", 2, 0), ("a", 3, 40), ("b", 3, 40), ("2", 2, 9), ("c", 3, 9)],
-            ["I", "1", "a", "b", "2"],
-        ),
-        ([("I", 1, 90), ("II", 1, 9)], ["I", "II"]),
-        ([], []),
-    ],
-)
+@pytest.mark.parametrize(("entries", "chosen"), CASES["entries"])
 def test_entries(entries: list[tuple[str, int, int]], chosen: list[str]) -> None:
     assert titles(*entries) == chosen
 

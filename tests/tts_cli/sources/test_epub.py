@@ -7,12 +7,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from cases import cases
 from make_epub import CONTAINER, XHTML, XHTML11, document, package, small_epub, write_epub
 
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.sources import archive
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.epub import read_epub
+
+CASES = cases(__file__)["epub"]
 
 NAV = document("nav.xhtml", 'properties="nav"')
 NCX = 'href="toc.ncx" media-type="application/x-dtbncx+xml"'
@@ -122,95 +125,7 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
     assert [one.title for one in read_epub(path).chapters] == ["A", "B"]
 
 
-@pytest.mark.parametrize(
-    ("content", "read"),
-    [
-        # Lines that the author broke: a clause's pause, and two breaks part paragraphs.
-        ("<p>One<br/>two</p>", ["One two"]),
-        (
-            "<p>The wind is up<br/>\n The boats (all)<br/>“Are in”</p>",
-            ["The wind is up, The boats (all), “Are in”"],
-        ),
-        (
-            "<p>One.<br/>Two,<br/>Three [pause 1s]<br/>[pause 1s] Four<br/>— Five<br/></p>",
-            ["One. Two, Three [pause 1s] [pause 1s] Four — Five"],
-        ),
-        (
-            "<p>by<br/>A. Writer, for<br/><a>Standard Ebooks</a> of the<br/>West and<br/>I</p>",
-            ["by A. Writer, for Standard Ebooks of the West and I"],
-        ),
-        ("<div>Ada<br/><br/>We came<br/>\u00a0<br/>\n<br/>Home</div>", ["Ada", "We came", "Home"]),
-        ("<p>春眠<br/>不觉晓</p><p>風が<br/>吹く</p>", ["春眠，不觉晓", "風が、吹く"]),
-        ("<p>مرحبا<br/>يا صديقي</p><p>हिन्दी<br/>भाषा</p>", ["مرحبا، يا صديقي", "हिन्दी, भाषा"]),
-        ("<table><tr><td>A<br/><br/>B</td><td>c</td></tr></table>", ["A, B, c"]),
-        # Neighbours in headings.
-        ("<h1><span>1</span><span>Introduction</span></h1>", ["1 Introduction"]),
-        ("<h1><b>CHAPTER</b><b>2.</b><i>The Storm</i></h1>", ["CHAPTER 2. The Storm"]),
-        ("<h1><b>Chapter One</b><i>The Storm</i></h1>", ["Chapter One The Storm"]),
-        ("<h1>CHAPTER II<br/><br/>The Storm</h1>", ["CHAPTER II, The Storm"]),
-        ("<h1><b>One:</b><i>The Storm</i></h1>", ["One: The Storm"]),
-        ("<h1><b>I</b><i>Introduction</i></h1>", ["I Introduction"]),
-        ("<h1>The 1<sup>st</sup> 2<i>nd</i> H<sub>2</sub>O</h1>", ["The 1st 2nd H₂O"]),
-        ("<h1><b>T</b><i>HE</i> <b>W</b>ind Mac<i>Donald</i></h1>", ["THE Wind MacDonald"]),
-        ("<h1>第<b>1</b>章</h1>", ["第1章"]),
-        # A drop cap that is a picture.
-        ("<p><img alt='T'/>he wind</p>", ["The wind"]),
-        ("<p><span><img alt='Letter T'/></span> HE wind</p>", ["THE wind"]),
-        ("<div><img alt='I'/></div>\n<p>t was <img alt='T'/>late</p>", ["It was late"]),
-        ("<p><img alt='A'/> dark night</p>", ["A dark night"]),
-        ("<p><img alt='B'/></p><p>Next. <img alt='C'/></p>", ["Next."]),
-        ("<p><img alt='T'/>The wind</p><h1><img alt='D'/>Eve</h1>", ["The wind", "Eve"]),
-        ("<div>Loose <div>inner</div> tail</div>", ["Loose", "inner", "tail"]),
-        (
-            "<p>Word<a epub:type='noteref' href='#n'>1</a>.</p>"
-            "<aside epub:type='footnote'>Note.</aside>",
-            ["Word."],
-        ),
-        ("<p>Word<sup><a href='n.xhtml#n'>12</a></sup>.</p>", ["Word."]),
-        # What is printed below a picture, but not below a table.
-        ("<figure><img alt='x'/><figcaption><p>Fig. 1</p></figcaption></figure><p>A</p>", ["A"]),
-        ("<div><img alt='x'/><p class='caption'>Fig. 1</p></div><p>A</p>", ["A"]),
-        (
-            "<figure><table><tr><td>1</td></tr></table><figcaption>Sums</figcaption></figure>",
-            ["1", "Sums"],
-        ),
-        (
-            "<p>Word<a href='#n'>[3]</a> and <a href='#x'>a</a> <a href='#y'>2</a>.</p>",
-            ["Word and a 2."],
-        ),
-        ("<p>Ten<sup>2</sup></p>", ["Ten²"]),
-        (
-            "<p>Pa<span epub:type='pagebreak' title='7'/>ge "
-            "<span role='doc-pagebreak'>8</span>.</p>",
-            ["Page ."],
-        ),
-        ("<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp></ruby>字</p>", ["漢字"]),
-        ("<p>A</p><pre>code</pre><style>p{}</style><script>x</script><p hidden=''>h</p>", ["A"]),
-        (
-            "<table><tr><th>a</th><td>b, c</td></tr><tr><td>1</td><td/></tr></table>",
-            ["a, b, c", "1"],
-        ),
-        ("<ol><li>one</li><li><p>two</p></li></ol>", ["1. one", "2. two"]),
-        ("<ol class='x'><li>one</li></ol><ol start='4'><li>four</li></ol>", ["one", "4. four"]),
-        # Numbers of notes that only a style raises, powers and fractions.
-        (
-            "<p>In 1988<a href='n.xhtml#n5'>5</a> <sup><a href='#n'>[*23]</a></sup>it</p>",
-            ["In 1988 it"],
-        ),
-        (
-            "<p>10<sup>−7</sup> kg, 1984<sup>3</sup>, 1<sup>1</sup>/<sub>2</sub> l</p>",
-            ["10⁻⁷ kg, 1984, 1 1/2 l"],
-        ),
-        # What no reader sees.
-        (
-            "<p style='display: none'>x</p><p>A<i aria-hidden='true'>b</i><del>c</del> d</p>",
-            ["A d"],
-        ),
-        ("<p>soft\u00adhyphen \u0085 end</p>", ["softhyphen end"]),
-        ("<p>A</p><p>* * *</p><p>B</p>", ["A", "B"]),
-        ("<p>un<b>break</b><!-- no -->able <?pi x?>word</p>", ["unbreakable word"]),
-    ],
-)
+@pytest.mark.parametrize(("content", "read"), CASES["bodies"])
 def test_bodies(tmp_path: Path, content: str, read: list[str]) -> None:
     assert body(tmp_path, content) == read
 

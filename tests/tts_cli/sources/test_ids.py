@@ -6,33 +6,15 @@ import random
 import re
 
 import pytest
+from cases import cases
 
 from tts_cli.sources import ids as ids_module
-from tts_cli.sources.ids import IdTable, default_id, fold_id, id_hash, id_problem, is_in_shard
+from tts_cli.sources.ids import IdTable, default_id, id_hash, id_problem
+
+CASES = cases(__file__)["ids"]
 
 
-@pytest.mark.parametrize(
-    "row_id",
-    [
-        "a",
-        "chapter-01/line_0001.take2",
-        ".hidden",
-        "-dash",
-        "a" * 200,
-        "日本語",
-        "über",
-        "cafe\u0301",  # a combining accent
-        "console",
-        "a/con1",
-        "truncated",
-        "x.wav",
-        "com10",
-        "a/report.html/b",
-        "page.html/b",
-        "report.html",
-        "a.srt",
-    ],
-)
+@pytest.mark.parametrize("row_id", CASES["good_ids"])
 def test_good_ids(row_id: str) -> None:
     assert id_problem(row_id) is None
 
@@ -93,13 +75,6 @@ def test_messages_about_ids_cannot_drive_a_terminal() -> None:
     assert "\x1b" not in (id_problem("a\x1b[31m") or "")
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("A/b", "a/B"), ("Café", "cafe\u0301"), ("STRASSE", "straße"), ("K", "k")]
-)
-def test_ids_that_meet_on_some_file_system(one: str, other: str) -> None:
-    assert fold_id(one) == fold_id(other)
-
-
 def test_default_ids_sort_and_grow() -> None:
     assert [default_id(1), default_id(999_999), default_id(1_000_000)] == [
         "000001",
@@ -114,37 +89,9 @@ def test_ids_come_in_the_order_people_count() -> None:
     assert sorted(ids, key=ids_module.natural_order) == ordered
 
 
-def test_shards_cover_every_id_once() -> None:
-    ids = [f"row-{n}" for n in range(1000)]
-    parts = [[i for i in ids if is_in_shard(i, (part, 4))] for part in range(1, 5)]
-    assert sorted(row_id for part in parts for row_id in part) == sorted(ids)
-    assert min(map(len, parts)) > 150
-    assert all(is_in_shard(row_id, None) for row_id in ids)
-
-
 def test_hashes_are_stable_over_versions() -> None:
     """Shards and journals of different machines must agree."""
     assert id_hash("a") == 0x40F89E395B66422F
-
-
-def test_table_equals_a_dict() -> None:
-    generator = random.Random(0)
-    table, expected = IdTable(), {}
-    keys = [generator.getrandbits(64) or 1 for _ in range(3000)] + [1, 1025, 2**64 - 1]
-    for key in keys + keys[:500]:
-        value = generator.getrandbits(64)
-        table.put(key, value)
-        expected[key] = value
-    assert len(table) == len(expected)
-    assert all(table.get(key) == value for key, value in expected.items())
-    assert table.get(2) is None
-
-
-def test_a_first_value_stays() -> None:
-    table = IdTable()
-    assert [table.setdefault(key, value) for key, value in ((7, 1), (8, 2), (7, 3))] == [1, 2, 1]
-    assert [table.setdefault(key, 9) for key in range(1, 3000)].count(9) == 2997
-    assert (len(table), table.get(7), table.get(2999)) == (2999, 1, 9)
 
 
 def test_plain_ids_need_no_closer_look(monkeypatch: pytest.MonkeyPatch) -> None:

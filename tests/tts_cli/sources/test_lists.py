@@ -6,12 +6,15 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from cases import cases
 
 from tts_cli.core import Row
 from tts_cli.errors import ManifestError
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.lists import transcript_marks
 from tts_cli.sources.open import read_rows
+
+CASES = cases(__file__)["lists"]
 
 MakeSource = Callable[..., ManifestFile]
 TEXTS = ["The lamp is lit.", "Mind the step.", "We wait."]
@@ -24,23 +27,7 @@ def rows_of(source: ManifestFile) -> list[Row]:
     return [row for row in rows if isinstance(row, Row)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "ids"),
-    [
-        (["lamp-lit: {}", "mind-step: {}", "we_wait: {}"], ["lamp-lit", "mind-step", "we_wait"]),
-        (["B5_001:{}", "B5_002:{}", "B5_003:{}"], ["B5_001", "B5_002", "B5_003"]),
-        (["anna-u1 {}", "anna-u2 {}", "tom-u3 {}"], ["anna-u1", "anna-u2", "tom-u3"]),
-        (["84-1-0 {}", "84-1-1 {}", "84-1-2 {}"], ["84-1-0", "84-1-1", "84-1-2"]),
-        (["# a", "pier.a={}", "pier.b = {}", "c={}"], ["pier.a", "pier.b", "c"]),
-        (["12/03/2025, 10:15 - Tom: {}"] * 3, IDS),
-        (["[2025-03-12, 10:15:01 PM] Tom Y: {}"] * 3, IDS),
-        (["[10:15] <@tom> {}"] * 3, IDS),
-        (["[ar:Nobody]", *["[00:12.10]{}"] * 3, "[00:20.00]"], IDS),
-        (["0:04\n{}", "0:08\n{}", "1:00:12\n{}"], IDS),
-        (["Tom  0:04\n{}\n", "Anna  0:08\n{}\n", "Tom  0:12\n{}\n"], IDS),
-        (["[00:04] Tom: {}", "[00:08] Anna: {}", "[00:12] {}"], IDS),
-    ],
-)
+@pytest.mark.parametrize(("lines", "ids"), CASES["only_the_words_are_read"])
 def test_only_the_words_are_read(make_source: MakeSource, lines: list[str], ids: list[str]) -> None:
     texts = iter(TEXTS)
     content = "\n".join(line.format(next(texts)) if "{}" in line else line for line in lines)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
@@ -19,6 +20,8 @@ from tts_cli.sources.mapping import (
     unknown_names,
 )
 from tts_cli.sources.open import read_rows
+
+CASES = cases(__file__)["mapping"]
 
 MakeSource = Callable[..., ManifestFile]
 
@@ -61,31 +64,7 @@ def test_maps_that_are_none(text: str, words: str) -> None:
 
 
 # Headers as the exports of several tools write them, and the flags they are told to add.
-EXPORTS = [
-    ("Line ID,Character,Dialogue", '--map "Line ID=id,Character=character,Dialogue=text"'),
-    # Yarn Spinner's string table
-    (
-        "language,id,text,file,node,lineNumber",
-        "add --extra keep (or --extra drop, which would leave out 'file', 'node', 'lineNumber')",
-    ),
-    # articy:draft's Excel export
-    (
-        "Technical Name,Speaker,Text,Stage Directions",
-        '--map "Technical Name=id,Speaker=character,Text=text,Stage Directions=instruct"',
-    ),
-    ("Speaker,Line", '--map "Speaker=character,Line=text"'),
-    ("Speaker,text", "unknown field 'Speaker'; did you mean 'character'? add --map"),
-    ("Character,Speaker,text", '--map "Character=character,Speaker=voice"'),
-    ("ID,Text,Voice", '--map "ID=id,Text=text,Voice=voice"'),
-    ("String Key,English,Comment", '--map "String Key=id,English=text" --extra keep'),
-    ("Nr;Rolle;Satz", '--map "Nr=id,Rolle=character,Satz=text"'),
-    # Lists of speech corpora
-    ("utt_id,Text", '--map "utt_id=id,Text=text"'),
-    ("Utterance ID,Speaker,text", '--map "Utterance ID=id,Speaker=character"'),
-    ("segment_id;sentence", '--map "segment_id=id,sentence=text"'),
-    ('"Line, ID",Dialogue', "--map '\"Line, ID\"=id,Dialogue=text'"),
-    ("id,text,voise", "unknown field 'voise'; did you mean 'voice'? add --map \"voise=voice\""),
-]
+EXPORTS = CASES["exports"]
 
 
 @pytest.mark.parametrize(("header", "words"), EXPORTS)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.folder import read_book
 from tts_cli.sources.markdown import MAX_NESTING
+
+CASES = cases(__file__)["markdown"]
 
 MILL = """---
 title: front matter is not read
@@ -156,20 +159,7 @@ def test_a_misspelt_voice_is_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        (
-            "The wind is up  \nThe boats\\\nare in<br>The lamp",
-            ["The wind is up, The boats are in, The lamp"],
-        ),
-        ("The wind is up\nThe boats are in", ["The wind is up The boats are in"]),
-        ("Ada  \nWe came<br><br>Home<br>\n<BR/>\nSoon", ["Ada, We came", "Home", "Soon"]),
-        ("{voice=clara}  \nThe wind  \nIt fell", ["The wind, It fell"]),
-        ("| a | b |\n|---|---|\n| One<br><br>Two | c |", ["a, b", "One, Two, c"]),
-        ("# Two<br>The Storm\n\nIt rained.", ["Two, The Storm", "It rained."]),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines"), CASES["lines_that_the_author_broke"])
 def test_lines_that_the_author_broke(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert texts(read(tmp_path, text)) == [lines]
 
@@ -198,34 +188,7 @@ def test_a_folder_has_the_language_that_its_files_agree_on(tmp_path: Path) -> No
     assert read_book(tmp_path).language is None
 
 
-@pytest.mark.parametrize(
-    ("text", "lines", "told"),
-    [
-        ("- [ ] buy bread\n- [x] call Ada", ["buy bread", "call Ada"], "box of a task"),
-        ("> [!NOTE]\n> Mind the tide.", ["Mind the tide."], "mark of an alert"),
-        ("It was ~~early~~ late.", ["It was late."], "struck out"),
-        ("It was <del>early</del> late.", ["It was late."], "struck out"),
-        ("This is ==marked text== here.", ["This is marked text here."], "a highlight"),
-        ("See [[Harbour|the harbour]] and [[Quay]].", ["See the harbour and Quay."], "a wiki link"),
-        ("Late. %%not for\nreaders%% Or not.", ["Late. Or not."], "a comment"),
-        ("Late. {/*id*/}", ["Late."], "a comment"),
-        ('{{< figure src="a.png" >}}\n\nLate.', ["Late."], "a shortcode"),
-        ("::: {.warning}\nLate.\n:::", ["Late."], "fence of a block"),
-        ("# Late {#late .x a=b}\n\nIt was.", ["Late", "It was."], "an attribute"),
-        ("The sum $x^2 + y$ is small.", ["The sum is small."], "a formula"),
-        ("It costs $5 or $6 here.", ["It costs $5 or $6 here."], ""),
-        ("It is `[[x]]` and `==y==`.", ["It is [[x]] and ==y==."], ""),
-        ("3. Fill it.\n4. Light it.", ["3. Fill it.", "4. Light it."], ""),
-        ("There are 10<sup>3</sup> of 5 m<sup>2</sup>.", ["There are 10\u00b3 of 5 m\u00b2."], ""),
-        ("Add 1<sup>1</sup>/<sub>2</sub> of CO<sub>2</sub>.", ["Add 1 1/2 of CO\u2082."], ""),
-        (
-            "It was in 1984<sup>3</sup> or so.<sup>[4]</sup>",
-            ["It was in 1984 or so."],
-            "a footnote",
-        ),
-        ("The 1<sup>st</sup> one.", ["The 1st one."], ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines", "told"), CASES["signs_of_other_dialects"])
 def test_signs_of_other_dialects(tmp_path: Path, text: str, lines: list[str], told: str) -> None:
     book = read(tmp_path, text)
     assert texts(book) == [lines]

@@ -1,25 +1,16 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow
 from tts_cli.sources.mapping import ALIASES, KINDS, foreign_fields, instead_of
 from tts_cli.sources.row import build_row
 
+CASES = cases(__file__)["not_fields"]
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("tempo", "use the field speed, from 0.5 to 2.0"),
-        ("Speech Rate", "use the field speed, from 0.5 to 2.0"),
-        ("pause", "[pause 500ms]"),
-        ("style", "describe it in instruct"),
-        ("mood", "describe it in instruct"),
-        ("pitch", "choose another voice"),
-        ("volume", "the loudness can only be set for a whole run, with --loudness"),
-        ("prompt-audio", "use ref_audio for a recording to clone, and ref_text for its words"),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "words"), CASES["what_others_take_as_a_field"])
 def test_what_others_take_as_a_field(name: str, words: str) -> None:
     row = build_row({"text": "Hello.", name: "1"}, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)

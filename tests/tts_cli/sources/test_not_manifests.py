@@ -3,9 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.open import open_source
+
+CASES = cases(__file__)["not_manifests"]
 
 
 def refusal(path: Path) -> str:
@@ -14,21 +17,7 @@ def refusal(path: Path) -> str:
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (
-            "a.wav",
-            "is audio; a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or "
-            ".txt with one text per line",
-        ),
-        ("a.EPUB", "is a book or a formatted text; use: tts-cli book "),
-        ("a.docx", "is a book or a formatted text; use: tts-cli book "),
-        ("a.odt", "is a document; save it as plain text, and use tts-cli book"),
-        ("a.safetensors", "is a checkpoint; give its folder with --model"),
-        ("a.xyz", "the suffix '.xyz' is not a manifest format; add --manifest-format"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), CASES["files"])
 def test_files(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / name).touch()
     assert refusal(tmp_path / name).startswith(words)

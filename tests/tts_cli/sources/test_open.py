@@ -39,11 +39,6 @@ def only_bad(source: ManifestFile) -> BadRow:
     return bad[0]
 
 
-def test_jsonl(make_source: MakeSource) -> None:
-    rows = list(read_rows(make_source('{"text":"a"}\n\n  \n{"id":"x","text":"b"}')))
-    assert [(row.line, row.number, row.id) for row in rows] == [(1, 1, "000001"), (4, 2, "x")]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("name", ["m.jsonl", "m.NDJSON", "m.json", "m.txt", "m.csv", "m.tsv"])
@@ -165,11 +160,6 @@ def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
     assert peak < MIB
 
 
-def test_text_lines(make_source: MakeSource) -> None:
-    source = make_source('First.\n\n"Second," she said.\n  Third. ', "m.txt")
-    assert texts(source) == ["First.", '"Second," she said.', "  Third. "]
-
-
 class TestTables:
     def test_quotes_and_lines_in_cells(self, make_source: MakeSource) -> None:
         content = 'id,text,seed\na,"one, two",1\nb,"three\n""four""",\n\n,,\nc,five,3\n'
@@ -182,9 +172,6 @@ class TestTables:
         ]
         assert rows[0].text == "one, two"  # type: ignore[union-attr]
         assert rows[1].text == 'three\n"four"'  # type: ignore[union-attr]
-
-    def test_tabs(self, make_source: MakeSource) -> None:
-        assert texts(make_source("id\ttext\na\tone, two\n", "m.tsv")) == ["one, two"]
 
     @pytest.mark.parametrize(
         ("row", "words"),

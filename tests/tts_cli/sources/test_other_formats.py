@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import io
 import logging
-import lzma
 import struct
 import sys
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError
@@ -25,21 +25,10 @@ from tts_cli.sources.open import open_source, read_rows
 Found = tuple[str | None, str, dict[str, Any]]
 Opened = Callable[..., tuple[list[Found], str]]
 
-# Written by xlwt: a hidden sheet, dates, number formats, a formula without a result.
-XLS = (
-    "/Td6WFoAAATm1rRGAgAhARwAAAAQz1jM4BX/ArldAGgzvhyGMHdg9KSEKkAMHHYngvKRhtyIyie64aC3xgQTZ5vNmL"
-    "lpNRUqmeED08XozNH0Sz/ZqCLxYNmwx+4v1UI+paOKIneBVRFwGzT6D/ujymYAx2HNK6igkCGXYQa6acGNE53j3AJ0"
-    "RT5nICFqJsgiAmHzQQ6RS72aaGFB7AQMzE1VFJIDdRhHg7FayNXPrztdBF0nWuaP3iMZI5IGUsrn9w02Tr0ZBoCh5Y"
-    "y4Mld5F2odRYzLuHLDIpeRl+5epFmFqUrvNOwjHIhDWqmDXEqzDNy9cmsXixfZSUiyo0l4hU8tZb+DR0Lqq/N9nCO1"
-    "xRpVe/5lyiqqCU+5fWndJpsvrWkCJdoOkWuXJoe/XzTYimCs9glUmgLqnLZLBclv+u195+gxD4jWZLoNnHry7p5o+E"
-    "YbCpxSYriiPPWzVoUUCdpRjGPsIzGdLoPwVE/8WiMY99ovb+wfpR2hTgheKeXmDJEAVpKqPBhvjrTUsuBUf99CA/VF"
-    "caJsowsOJX4HDbrAAFygevomjeE7SsHvodnaui4ZSA1SNJpS6+I4c2pa+re0RHWC4RemnlyzosTtBedj2VzRVjrHZA"
-    "x8vgggyC1Tio77PzJ005SI4TUFtz8Vh/kS51MRiAFQ774CL7RhouPqqL05sJdSl8aln8amoMtzKdVGbyHiA8PdjFN3"
-    "TJnfeRlTqeMTGlw042jWUYRoyR5p/S1tfwK0RUh9SfccAw44vyEJYnXCZ84312bVi3orI8Tva17jIshxwUTotQRD5U"
-    "eQv51DCj8UY7f1SEPdMDRi4cW5eDOw3z9jcDWLQCPs0IbRv2F5v5aXTDWU8nBZRq/kk64l3iwAzY8JoNkX82WjBr0i"
-    "G+LvwKgEiWGyBqD0VaVyCabKaADsFPv06Klkyd2KgbjH/lIr5bJUtfGJ6UHRpcsZ0wqxCOgAAAAAyEJJHPmBMwEAAd"
-    "UFgCwAAI7fSJWxxGf7AgAAAAAEWVo="
-)
+CASES = cases(__file__)["other_formats"]
+FORMATS = (
+    Path(__file__).parent / "formats"
+)  # a.xls was written by xlwt: a hidden sheet, dates, formats
 OFFICE = 'xmlns:%s="urn:oasis:names:tc:opendocument:xmlns:%s:1.0"'
 NAMES = " ".join(OFFICE % (name, name) for name in ("office", "table", "text", "style"))
 
@@ -74,173 +63,18 @@ EMPTY = (
     '<table:table-row table:number-rows-repeated="1048570">'
     '<table:table-cell table:number-columns-repeated="16384"/></table:table-row>'
 )
-PO = b"""msgid ""
-msgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"
-
-#. in it
-msgctxt "open"
-msgid "Open"
-msgstr "\xd6ffnen"
-
-#, fuzzy
-msgctxt "close"
-msgid "Close"
-msgstr "Sch"
-
-msgctxt "files"
-msgid "%d file"
-msgid_plural "%d files"
-msgstr[0] "Eine Datei"
-msgstr[1] "Mehrere Dateien"
-
-msgctxt "none"
-msgid "Untranslated"
-msgstr ""
-
-#~ msgid "old"
-#~ msgstr "alt"
-"""
-POT = b'msgid "Open"\nmsgstr ""\n\nmsgid "Close the file."\nmsgstr ""\n'
-KEYS = b'msgid "TITLE_1"\nmsgstr "One."\n\nmsgid "TITLE_2"\nmsgstr "Two."\n'
-ANDROID = rb"""<resources>
-<string name="a">It\'s <b>\"fine\"</b>,
-   and &lt;new&gt;.\nNext \u00e9.</string>
-<plurals name="n"><item quantity="one">One song</item><item quantity="other">Songs</item></plurals>
-<string-array name="d"><item>Monday</item><item>Tuesday</item></string-array>
-<color name="red">#f00</color>
-</resources>"""
-XLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a">
-<body>
-<trans-unit id="1" resname="hi"><source>Hi</source>
-<target>Hallo <x id="I" equiv-text="{{name}}"/><ph>%s</ph> da</target>
-<note>greet</note></trans-unit>
-<trans-unit id="2" resname="bye"><source>Bye</source></trans-unit>
-</body></file></xliff>"""
-XLIFF_2 = b"""<xliff version="2.0" srcLang="en"><file id="f"><unit id="u1"><segment>
-<source>One. </source></segment><segment><source>Two.</source></segment></unit></file></xliff>"""
-RESX = b"""<root><data name="A.Text"><value>Open</value><comment>menu</comment></data>
-<data name="Icon" type="System.Drawing.Bitmap"><value>AAAA</value></data></root>"""
-QT = b"""<!DOCTYPE TS><TS version="2.1"><context><name>Main</name>
-<message><source>Open</source><translation>Auf</translation></message>
-<message><source>New</source><translation type="unfinished"></translation></message>
-</context></TS>"""
-FOUNTAIN = b"""Title: The Mill
-Author: Somebody
-
-INT. MILL - NIGHT
-
-Rain. /* ANNA
-
-Not this. */
-
-ANNA (V.O.)
-(softly)
-Who is *there*?
-Come in.
-
-EMIL ^
-Me. [[a note]]
-
-CUT TO:
-
-@McKAY
-Hey.
-
-THE WALL IS GREY
-
-.FLASHBACK
-
-EMIL
-Later.
-"""
-READ: list[tuple[str, bytes, list[Found], str]] = [
-    (
-        "a.ods",
-        ods(
-            cells("id", "text")
-            + cells("a", "Gr\u00fc\u00dfe.|Zwei<text:s/>Zeilen")
-            + cells("", "")
-            + cells("b", "x<office:annotation><text:p>not this</text:p></office:annotation>")
-            + EMPTY
-        ),
-        [("a", "Gr\u00fc\u00dfe.\nZwei Zeilen", {}), ("b", "x", {})],
-        "",
-    ),
-    (
-        "a.xls",
-        lzma.decompress(base64.b64decode("".join(XLS))),
-        [
-            ("a", "Gr\u00fc\u00dfe aus K\u00f6ln.", {"code": "007", "when": "2024-03-05"}),
-            ("b", "3.5", {"code": "12.5"}),
-            (None, "has no text", {}),
-        ],
-        "1 numbers are shown in an unsupported format (currency, fractions): C4, read as 12.5",
-    ),
-    (
-        "a.po",
-        PO,
-        [
-            (
-                "open",
-                "\u00d6ffnen",
-                {"context": "open", "comment": "in it", "source": "Open"},
-            ),
-            ("files/0", "Eine Datei", {"context": "files", "source": "%d file"}),
-            ("files/1", "Mehrere Dateien", {"context": "files", "source": "%d file"}),
-        ],
-        "1 translation is marked fuzzy, not read",
-    ),
-    ("a.pot", POT, [("000001", "Open", {}), ("000002", "Close the file.", {})], ""),
-    (
-        "b.po",
-        KEYS,
-        [("TITLE_1", "One.", {"source": "TITLE_1"}), ("TITLE_2", "Two.", {"source": "TITLE_2"})],
-        "",
-    ),
-    (
-        "strings.xml",
-        ANDROID,
-        [
-            ("a", 'It\'s "fine", and <new>.\nNext \u00e9.', {}),
-            ("n/one", "One song", {}),
-            ("n/other", "Songs", {}),
-            ("d/0", "Monday", {}),
-            ("d/1", "Tuesday", {}),
-        ],
-        "",
-    ),
-    (
-        "a.xlf",
-        XLIFF,
-        [("hi", "Hallo {{name}} da", {"source": "Hi", "note": "greet"})],
-        "1 text without a translation left out",
-    ),
-    ("b.xliff", XLIFF_2, [("u1", "One. Two.", {})], ""),
-    ("a.resx", RESX, [("A.Text", "Open", {"comment": "menu"})], ""),
-    (
-        "a.ts",
-        QT,
-        [("000001", "Auf", {"context": "Main", "source": "Open"})],
-        "1 text without a translation left out",
-    ),
-    (
-        "a.fountain",
-        FOUNTAIN,
-        [
-            (
-                "000001",
-                "Who is there? Come in.",
-                {"speaker": "ANNA", "scene": "INT. MILL - NIGHT", "direction": "softly"},
-            ),
-            ("000002", "Me.", {"speaker": "EMIL", "scene": "INT. MILL - NIGHT"}),
-            ("000003", "Hey.", {"speaker": "McKAY", "scene": "INT. MILL - NIGHT"}),
-            ("000004", "Later.", {"speaker": "EMIL", "scene": "FLASHBACK"}),
-        ],
-        "4 speeches read, not the 3 other paragraphs",
-    ),
-    ("a.arb", b'{"@@locale": "en", "hi": "Hello.", "@hi": {}}', [("hi", "Hello.", {})], ""),
-    ("a.jsonl.gz", gzip.compress(b'{"id": "a", "text": "x"}', mtime=0), [("a", "x", {})], ""),
-    ("a.csv.gz", gzip.compress(b"id,text\na,x\n", mtime=0), [("a", "x", {})], ""),
+WORKBOOK = ods(
+    cells("id", "text")
+    + cells("a", "Gr\u00fc\u00dfe.|Zwei<text:s/>Zeilen")
+    + cells("", "")
+    + cells("b", "x<office:annotation><text:p>not this</text:p></office:annotation>")
+    + EMPTY
+)
+ROWS = [("a", "x", {})]
+MADE: list[tuple[str, bytes, list[Found]]] = [
+    ("a.ods", WORKBOOK, [("a", "Gr\u00fc\u00dfe.\nZwei Zeilen", {}), ("b", "x", {})]),
+    ("a.jsonl.gz", gzip.compress(b'{"id": "a", "text": "x"}', mtime=0), ROWS),
+    ("a.csv.gz", gzip.compress(b"id,text\na,x\n", mtime=0), ROWS),
 ]
 
 
@@ -269,13 +103,18 @@ def opened(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> Opened:
     return read
 
 
-@pytest.mark.parametrize(("name", "content", "rows", "said"), READ, ids=[one[0] for one in READ])
-def test_what_is_read(
-    opened: Opened, name: str, content: bytes, rows: list[Found], said: str
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_read(opened: Opened, name: str) -> None:
+    found, messages = opened(name, (FORMATS / name).read_bytes())
+    assert [[row_id or "", text, extra] for row_id, text, extra in found] == CASES[name]["rows"]
+    assert CASES[name]["reported"] in messages
+
+
+@pytest.mark.parametrize(("name", "content", "rows"), MADE)
+def test_what_is_read_of_packed_files(
+    opened: Opened, name: str, content: bytes, rows: list[Found]
 ) -> None:
-    found, messages = opened(name, content)
-    assert found == rows
-    assert said in messages
+    assert opened(name, content)[0] == rows
 
 
 def parquet(columns: dict[str, list[Any]], **options: Any) -> bytes:
@@ -322,7 +161,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("a.ods", ods("", before="<a>"), "content.xml: is damaged"),
     ("a.ods", ods("", manifest="<m:encryption-data/>"), "is encrypted; save it without a password"),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2000), "cannot be read"),
-    ("a.xls", lzma.decompress(base64.b64decode("".join(XLS)))[:3000], "cannot be read"),
+    ("a.xls", (FORMATS / "a.xls").read_bytes()[:3000], "cannot be read"),
     ("a.po", b'msgid "a"\nmsgstr "b\n\\', "cannot be read"),
     ("a.po", b"\0\1\2 no catalogue", "cannot be read"),
     (
@@ -352,7 +191,7 @@ def test_hostile(opened: Opened, name: str, content: bytes, words: str) -> None:
 
 
 def test_a_document_type_is_read_only_without_entities(opened: Opened) -> None:
-    assert opened("a.ts", QT)[0]
+    assert opened("a.ts", (FORMATS / "a.ts").read_bytes())[0]
 
 
 @pytest.mark.parametrize(
@@ -382,4 +221,4 @@ def test_rows_of_equal_cells_are_rows_of_their_own(opened: Opened) -> None:
     repeated = cells("wavs/a.wav", "x", row=' table:number-rows-repeated="2"')
     found, _ = opened("a.ods", ods(cells("voice", "text") + repeated))
     assert [text for _, text, _ in found] == ["x", "x"]
-    assert other_workbooks._repeats("1e9") == 1
+    assert [other_workbooks._repeats(one) for one in ("3", "1e9", "12345678")] == [3, 1, 1]

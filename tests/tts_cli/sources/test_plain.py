@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources import plain as plain
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.folder import MAX_TEXT_BYTES, read_book
+
+CASES = cases(__file__)["plain"]
 
 WRAPPED = """THE LIGHT
 
@@ -61,27 +64,7 @@ def test_lines_that_are_not_wrapped_are_paragraphs(tmp_path: Path) -> None:
     assert texts(book) == [[long.strip(), "Short.", long.strip(), "Next."]]
 
 
-@pytest.mark.parametrize(
-    ("line", "is_heading"),
-    [
-        ("CHAPTER I", True),
-        ("Chapter 12. The Storm", True),
-        ("Chapter Twenty-One", True),
-        ("PART TWO", True),
-        ("Kapitel 3: Der Sturm", True),
-        ("第十二章 风暴", True),
-        ("Epilogue", True),
-        ("IV", False),  # alone; three in a row are headings
-        ("12.", False),
-        ("Chapter one was hard to write, and nobody liked it.", False),
-        ("Part of the deal", False),
-        ("Chapters", False),
-        ("I", False),
-        ("In 1987.", False),
-        ("1987", False),
-        ("Act two was better than the first one, everybody said so, and they came again.", False),
-    ],
-)
+@pytest.mark.parametrize(("line", "is_heading"), CASES["headings"])
 def test_headings(tmp_path: Path, line: str, is_heading: bool) -> None:
     book = read(tmp_path, f"Before it.\n\n{line}\n\nBehind it.\n")
     found = [one for chapter in book.chapters for one in chapter.paragraphs if one.text == line]
@@ -101,140 +84,12 @@ def test_parts_stand_above_chapters(tmp_path: Path) -> None:
     assert texts(book)[0] == ["PART I", "CHAPTER 1", "a."]
 
 
-CHAPTERS = {
-    "right above their text": (
-        "Chapter 1\nIt was a dark morning at the mill, and the wheel had turned for an hour.\n"
-        "He heard the rain.\nChapter 2\nThe ford was high.\nChapter 3\nSpring came.\n",
-        ["Chapter 1", "Chapter 2", "Chapter 3"],
-    ),
-    "with titles": (
-        "Chapter 1: The Mill\nThe wheel turned.\n\nChapter 2\nTHE FORD\nNobody came.\n\n"
-        "Chapter 3\nThe End\n\nIt was over.\n",
-        ["Chapter 1: The Mill", "Chapter 2. THE FORD", "Chapter 3. The End"],
-    ),
-    "in wrapped text": (
-        "CHAPTER I\nThe wheel turned all day long and nobody was there to see how it was done by\n"
-        "the miller's boy, who had gone down to the ford with the others, to wait for the\n"
-        "carter.\n\nCHAPTER II\nHe had told Chapter 2 of his life to the carter so often that\n"
-        "Part one of the story bored her, and Chapter 3 of it had never been told at all,\n"
-        "she said.\n",
-        ["CHAPTER I", "CHAPTER II"],
-    ),
-    "of the web": (
-        "chapter.001\n\nLate.\n\nchapter #2\n\nEarly.\n\nChapter No. 3\n\nOver.\n",
-        ["chapter.001", "chapter #2", "Chapter No. 3"],
-    ),
-    "Chinese": (
-        "第一章 风\n很久以前。\n第二章 雨\n下雨了。\n第三章 雪\n下雪了。\n",
-        ["第一章 风", "第二章 雨", "第三章 雪"],
-    ),
-    "decorated": (
-        "~ Chapter One ~\n\na.\n\n*** Chapter Two ***\n\nb.\n\n[Chapter Three]\n\nc.\n",
-        ["Chapter One", "Chapter Two", "Chapter Three"],
-    ),
-    "with ordinals": (
-        "Erstes Kapitel\n\na.\n\nChapitre premier\n\nb.\n\nГлава вторая\n\nc.\n\n"
-        "Capítulo tercero: Fin\n\nd.\n\nThe Last Chapter\n\ne.\n",
-        [
-            *("Erstes Kapitel", "Chapitre premier", "Глава вторая", "Capítulo tercero: Fin"),
-            "The Last Chapter",
-        ],
-    ),
-    "with other words": (
-        "STAVE ONE: GHOST\n\nI\n\na.\n\nII\n\nb.\n\nIII\n\nc.\n\nSTAVE TWO\n\nd.\n",
-        ["STAVE ONE: GHOST", "STAVE TWO"],
-    ),
-    "numbers and titles": (
-        "I. The Ferry\n\na.\n\nII. The Bell\n\nb.\n\nIII. The Lamp\n\nc.\n",
-        ["I. The Ferry", "II. The Bell", "III. The Lamp"],
-    ),
-    "numbers": ("1\n\na.\n\n2\n\nb.\n\n3\n\nc.\n", ["1", "2", "3"]),
-    "numbers by part": (
-        "Book the First--Life\n\nI. One\n\na.\n\nII. Two\n\nb.\n\n"
-        "Book the Second--Death\n\nI. Three\n\nc.\n\nII. Four\n\nd.\n",
-        ["I. One", "II. Two", "I. Three", "II. Four"],
-    ),
-    "numbers behind words": (
-        "ADVENTURE I. A\n\nI.\n\na.\n\nII.\n\nb.\n\nADVENTURE II. B\n\nc.\n\n"
-        "III. THE CASE\n\nd.\n\nIV. THE BEND\n\ne.\n\nV. THE END\n\nf.\n",
-        ["ADVENTURE I. A", "ADVENTURE II. B", "III. THE CASE", "IV. THE BEND", "V. THE END"],
-    ),
-    "behind their list": (
-        "CONTENTS\n\nCHAPTER I. The Mill ... 3\nCHAPTER II. The Ford ... 9\n"
-        "CHAPTER III. The End ... 12\n\nFor my mother.\n\nCHAPTER I. The Mill\n\na.\n\n"
-        "CHAPTER II. The Ford\n\nb.\n\nCHAPTER III. The End\n\nc.\n",
-        ["light", "CHAPTER I. The Mill", "CHAPTER II. The Ford", "CHAPTER III. The End"],
-    ),
-    "behind a list with titles below": (
-        "CHAPTER I\n\nThe Mill 3\n\nCHAPTER II\n\nThe Ford 9\n\nCHAPTER III\n\nThe End 12\n\n"
-        f"CHAPTER I\n\n{'a ' * 200}.\n\nCHAPTER II\n\nb.\n\nCHAPTER III\n\nc.\n",
-        ["light", "CHAPTER I", "CHAPTER II", "CHAPTER III"],
-    ),
-    "behind a list of parts": (
-        "BOOK ONE.--The Mill\n\nI. Rain\nII. Flood\n\nBOOK TWO.--The Ford\n\nI. Frost\n\nFinis\n\n"
-        f"BOOK ONE\n\nTHE MILL\n\nI.\n\nRAIN.\n\n{'a ' * 300}.\n\nII.\n\nFLOOD.\n\nb.\n\n"
-        "III.\n\nTHAW.\n\nc.\n\nBOOK TWO\n\nTHE FORD\n\nI.\n\nFROST.\n\nd.\n\nII.\n\nEND.\n\ne.\n",
-        ["light", "I. RAIN.", "II. FLOOD.", "III. THAW.", "I. FROST.", "II. END."],
-    ),
-    "behind a list with a foreword": (
-        "Chapter 1. Rain\nChapter 2. Flood\nChapter 3. Thaw\nEpilogue\n\n"
-        f"{'Extracts. ' * 60}\n\nChapter 1. Rain\n\n{'a ' * 2000}.\n\nChapter 2. Flood\n\nb.\n\n"
-        "Chapter 3. Thaw\n\nc.\n\nEpilogue\n\nd.\n",
-        ["light", "Chapter 1. Rain", "Chapter 2. Flood", "Chapter 3. Thaw", "Epilogue"],
-    ),
-    "in another form than their list": (
-        "CHAPTER I. RAIN\nCHAPTER II. FLOOD\nCHAPTER III. THAW\nCHAPTER IV. END\n\nFor her.\n\n"
-        "I. RAIN\n\na.\n\nII. FLOOD\n\nb.\n\nIII. THAW\n\nc.\n\nIV. END\n\nd.\n",
-        ["light", "I. RAIN", "II. FLOOD", "III. THAW", "IV. END"],
-    ),
-    "in front of their list": (
-        "I\n\na.\n\nII\n\nb.\n\nIII\n\nc.\n\nContents\n\nChapter I 1\n\nII 2\n\nIII 3\n",
-        ["I", "II", "III", "Chapter I 1"],
-    ),
-    "with titles below a blank line": (
-        "Chapter 1\n\nThe Mill\n\na.\n\nChapter 2\n\nCOME AWAY!\n\nb.\n\nChapter 3\n\nThe End\n\n"
-        "c.\n\nChapter 4\n\nIt was over.\n",
-        ["Chapter 1. The Mill", "Chapter 2. COME AWAY!", "Chapter 3. The End", "Chapter 4"],
-    ),
-    "with titles that go on": (
-        "Chapter 7. Of the second journey of our good friend, the miller of the\nold ford\n\n"
-        "The wheel turned all day long, and nobody was there to see how it was\ndone.\n\n"
-        "Chapter 8. Of this it has been told before that nobody but the miller\n"
-        + "saw how it was done by the boy, who had gone down to the ford with the\n"
-        * 4,
-        ["Chapter 7. Of the second journey of our good friend, the miller of the old ford"],
-    ),
-    "of shorter words": (
-        "CHAP. I.\n\na.\n\nCh. 2: Rain\n\nb.\n\nHoofdstuk 3\n\nc.\n\nChapter4\n\nd.\n\n5화\n\ne.\n",
-        ["CHAP. I.", "Ch. 2: Rain", "Hoofdstuk 3", "Chapter4", "5화"],
-    ),
-    "below another": (
-        "Inferno: Canto I\n\na.\n\nVolume 1, Chapter 2\n\nb.\n\nSee Volume 1, Chapter 9\n\n"
-        "第一卷 第三章 风\n\nc.\n",
-        ["Inferno: Canto I", "Volume 1, Chapter 2", "第一卷 第三章 风"],
-    ),
-    "none of pages": ("He\n\n1\n\nwent and\n\n2\n\ncame\n\n3\n\nback.\n", ["light"]),
-    "numbers with a list inside": (
-        "1\n\na.\n\n2\n\nb.\n\n1\n\nA list of one.\n\n3\n\nc.\n\n4\n\nd.\n",
-        ["1", "2", "3", "4"],
-    ),
-    "numbers with a misprint": (
-        "I\n\na.\n\nII\n\nb.\n\nVI\n\nc.\n\nIV\n\nd.\n",
-        ["I", "II", "VI", "IV"],
-    ),
-    "none of a sum": (
-        "My bill:\n\n  For the poor . . . . . . . . . . . . . .  600\n"
-        "                                          ----\n  In all  900\n",
-        ["light"],
-    ),
-    "none in lists": ("To buy:\n\n1. Eggs\n2. Milk\n3. Bread\n\nWe went home.\n", ["light"]),
-    "none of two numbers": ("1\n\na.\n\n2\n\nb.\n", ["light"]),
-    "none of a gap": ("1\n\na.\n\n3\n\nb.\n\n4\n\nc.\n", ["light"]),
-}
+CHAPTERS = CASES["chapters"]
 
 
 @pytest.mark.parametrize(("text", "titles"), CHAPTERS.values(), ids=CHAPTERS)
 def test_chapters(tmp_path: Path, text: str, titles: list[str]) -> None:
+    text = text.replace("{long}", "a " * 2000).replace("{extracts}", "Extracts. " * 60)
     assert [chapter.title for chapter in read(tmp_path, text).chapters] == titles
 
 

@@ -5,31 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 from manifest_rows import read
 
 from tts_cli.core import Row
 from tts_cli.sources.item import SpeakerNames, name_in_front
 
+CASES = cases(__file__)["speaker_names"]
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("Anna: Come in.", "Anna"),
-        ("OLD TOM: No.", "OLD TOM"),
-        ("Dr Van Helsing: Wait.", "Dr Van Helsing"),
-        ("Soldier 2: Halt!", "Soldier 2"),
-        ("ANNA (softly): Come in.", "ANNA"),
-        ("[Anna]: Come in.", "Anna"),
-        ("**Anna:** Come in.", "Anna"),
-        ("**Anna**: Come in.", "Anna"),
-        ("Anna and Tom: Come in.", "Anna and Tom"),
-        ("Dr. Smith: Wait.", "Dr. Smith"),
-        ("Ludwig van Beethoven: What?", "Ludwig van Beethoven"),
-        ("D'Artagnan: En garde!", "D'Artagnan"),
-        ("Жанна: Войдите.", "Жанна"),
-        ("小明\uff1a你好。", "小明"),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "name"), CASES["names"])
 def test_names(text: str, name: str) -> None:
     found = name_in_front(text)
     assert found is not None
@@ -38,25 +23,7 @@ def test_names(text: str, name: str) -> None:
     assert found[1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Note: this is one.",
-        "Step 1: Open it.",
-        "10:30: the train leaves.",
-        "The answer is this: no.",
-        "He said: come in.",
-        "Bread and butter: both.",
-        "[laughs] Come in.",
-        "Anna:Come",
-        "https://example.org",
-        "Anna:",
-        ": yes",
-        "Chapter Two: The Storm",
-        "One, two: three.",
-        "x" * 50 + ": y",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["no_names"])
 def test_no_names(text: str) -> None:
     assert name_in_front(text) is None
 

@@ -19,7 +19,6 @@ from tts_cli.errors import DiskFull, SetupError
 from tts_cli.named import counted
 from tts_cli.sources.row import MAX_TEXT_CHARS
 from tts_cli.store.entry import CopiedLine, JournalEntry
-from tts_cli.store.index import RowTotals
 from tts_cli.store.journal import Journal
 
 OK = JournalEntry(
@@ -60,29 +59,6 @@ def test_numbers_are_rounded(tmp_path: Path) -> None:
     assert values["level_dbfs"] == -20.123
 
 
-def test_the_last_line_of_an_id_wins(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        journal.append(OK)
-        journal.append(replace(OK, status=Status.FAILED))
-        assert not is_done(journal, "a", "h1", "wav")
-        journal.append(replace(OK, request_hash="h2"))
-    with Journal(tmp_path) as journal:
-        assert is_done(journal, "a", "h2", "wav")
-        assert not is_done(journal, "a", "h1", "wav")
-
-
-def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
-    """A further take is not the row itself."""
-    with Journal(tmp_path) as journal:
-        other = replace(OK, take=2, role=Role.EXTRA, status=Status.FAILED, request_hash="h2")
-        journal.append(OK, other)
-    for found in (journal, Journal(tmp_path, is_read_only=True)):
-        assert (found.row("a").status, found.row("a").takes[1].status) == ("ok", "failed")
-        assert is_done(found, "a", "h1", "wav")
-        assert found.row("a").number(3) is None
-        assert (found.totals().ok, found.totals().failed) == (1, 0)
-
-
 def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
     """The last line that is ok and no extra take tells; a failure behind it leaves the file."""
     second = replace(OK, take=2, request_hash="h2", audio_s=2.0)
@@ -110,16 +86,6 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
     assert take is not None
     assert (take.role, take.id) == (Role.HELD, "a")
     assert found.take("a", 5) is None
-
-
-def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        journal.append(OK, replace(OK, id="b", audio_s=2.5))
-        journal.append(replace(OK, id="c", status=Status.FAILED))
-        journal.append(replace(OK, audio_s=0.04644), replace(OK, id="b", status=Status.FAILED))
-    for found in (journal, Journal(tmp_path, is_read_only=True)):
-        assert found.totals() == RowTotals(1, 2, 0.04644, has_first_lines=False)
-    assert Journal(tmp_path / "none", is_read_only=True).totals() == RowTotals(0, 0, 0.0, False)
 
 
 def is_early(journal: Journal, row_id: str) -> bool:

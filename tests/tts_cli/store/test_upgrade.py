@@ -124,7 +124,11 @@ def test_a_frozen_folder(name: str, frozen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["takes", "picked", "pruned", "leveled", "encoded", "edited_takes"]
+    "name",
+    [
+        *("takes", "pruned", "edited_takes"),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("picked", "leveled", "encoded")),
+    ],
 )
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
 def test_a_conversion_that_is_killed_goes_on(name: str, frozen: Path, tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_many_bad_lines_are_counted(lexicon: Write) -> None:
 
 
 def test_what_is_no_text_file_is_refused(lexicon: Write, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"words\.tsv:2: is not UTF-8; save"):
-        lexicon(b"a\tb\n\xff\xfe\n")
+    with pytest.raises(UsageError, match=r"words\.tsv:3: is not UTF-8; save"):
+        lexicon(b"\na\tb\n\xff\xfe\n")
     with pytest.raises(UsageError, match="cannot read the lexicon"):
         read_lexicon(tmp_path / "none.tsv")
     with pytest.raises(UsageError, match="cannot read the lexicon"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
+from cases import lines_of
 
 from tts_cli.errors import SetupError
 from tts_cli.text import languages as other_languages
@@ -18,13 +18,9 @@ def say(text: str, language: str) -> str:
     return NormalizedText.of(text, normalize(text, language)).spoken
 
 
-LINES = (Path(__file__).parent / "other_languages.tsv").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.mark.parametrize("line", LINES[1:])
-def test_numbers(line: str) -> None:
-    language, written, spoken = line.split("\t")
-    assert say(written, language) == spoken
+def test_numbers() -> None:
+    for language, written, spoken in lines_of(__file__, "other_languages.tsv"):
+        assert say(written, language) == spoken
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])

@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 
 import pytest
+from cases import cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from models.pace import Pace
 from tts_cli.text.boundaries import Boundary
 from tts_cli.text.split import Part, split
 
-LIMITED = Pace(longest_chars=300)
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old river bank. "
 
 
@@ -74,10 +74,15 @@ def test_clauses_are_cut_before_words() -> None:
     assert [part[-1] for part in parts] == [";", "."]
 
 
-def test_paragraphs_are_cut_before_sentences() -> None:
-    text = f"{SENTENCE * 2}\n\n{SENTENCE * 3}".strip()
-    parts = split(text, 300)
-    assert boundaries(parts) == [Boundary.PARAGRAPH, None]
+def test_a_part_may_be_as_long_as_the_limit() -> None:
+    text = (SENTENCE * 4).strip()
+    assert texts(text, len(text)) == [text]
+    assert len(texts(f"{text} {text}", len(text))) == 2
+
+
+def test_a_quotation_without_marks_before_it_may_begin_a_part() -> None:
+    text = "the keeper of the old light said to all of them “it is over now and you may go home”"
+    assert [part[:1] for part in texts(text, 60)] == ["t", "“"]
 
 
 def test_a_last_word_is_not_left_alone() -> None:
@@ -88,32 +93,14 @@ def test_a_last_word_is_not_left_alone() -> None:
     assert min(part.end - part.start for part in parts) > 100
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [
-        "1,299.50 dollars",
-        "12:30 p.m.",
-        "Jan. 3rd",
-        "Dr. Smith",
-        "https://example.com/a--b;c,d:e?f=g.h",
-        "j.doe--x@example.co.uk",
-        "“No. I won't come; not now, not ever.”",
-        "(as he said; twice, in fact. Yes.)",
-        "[whispering, slowly. Softly; so]",
-        "<|speaker:1|>",
-        "<|phoneme_start|>HH AH0, L OW1; W<|phoneme_end|>",
-        "「はい。行きます、今。」",
-        "1 299,50 €",
-        "3. Oktober",
-    ],
-)
-@pytest.mark.parametrize("before", range(40, 110, 7))
-def test_what_belongs_together_is_not_cut(kept: str, before: int) -> None:
+def test_what_belongs_together_is_not_cut() -> None:
     filler = "along the old river, past the mill; so it went on and on and on "
-    text = (filler * 3)[:before].strip() + " " + kept + " " + filler * 3
-    parts = texts(text, 110, markup=PACE.markup, unbroken=PACE.unbroken)
-    assert len(parts) > 2
-    assert sum(kept in part for part in parts) == 1
+    for kept in cases(__file__)["unbroken"]:
+        for before in range(40, 110, 7):
+            text = (filler * 3)[:before].strip() + " " + kept + " " + filler * 3
+            parts = texts(text, 110, markup=PACE.markup, unbroken=PACE.unbroken)
+            assert len(parts) > 2
+            assert sum(kept in part for part in parts) == 1, (kept, before)
 
 
 def test_chinese_without_punctuation_is_cut_between_characters() -> None:
@@ -201,25 +188,11 @@ def test_no_tag_is_cut(text: str, limit: int) -> None:
     assert sum(len(re.findall(MARKUP, part)) for part in parts) == len(re.findall(MARKUP, text))
 
 
-NASTY = [
+NASTY = (
     *(". ", ", ", "a", "，", "。", '"', "(", "“", "[", "\n", "a. ", "、", "-- ", "1.", " \n", "<|"),
-    *(
-        "„",
-        "z. B. ",
-        "'",
-        "http://",
-        "a@",
-        "ー",
-        "\u0301",
-        "あ",
-        "。」",
-        "‘’",
-        "[a]",
-        "? ",
-        "x\n\n",
-    ),
-    *("[a. b] ", "\u00a0", "1. ", "» ", ") ", "— "),
-]
+    *("„", "z. B. ", "'", "http://", "a@", "ー", "\u0301", "あ", "。」", "‘’", "[a]", "? "),
+    *("x\n\n", "[a. b] ", "\u00a0", "1. ", "» ", ") ", "— "),
+)
 
 
 @pytest.mark.parametrize("unit", NASTY, ids=repr)

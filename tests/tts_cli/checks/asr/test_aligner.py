@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from workbench import Workbench
 
 from tts_cli.checks.asr.aligner import AlignRequest, Known, Passage
 from tts_cli.checks.asr.sphinx import SphinxAligner, align_one, sounded_out
@@ -25,17 +24,6 @@ def asked(path: Path, *words: str, start_s: float = 0.0) -> AlignRequest:
 )
 def test_sounds_by_letters(word: str, phones: str) -> None:
     assert sounded_out(word) == phones
-
-
-@pytest.fixture
-def sample_speech(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A sentence of the sample voice."""
-    from tts_cli.plan.checkpoint import sample_voice
-
-    bench = Workbench(tmp_path, sample_voice(), capsys)
-    text = " ".join(WORDS).capitalize() + "."
-    assert bench.run("say", text, "-o", tmp_path / "say.wav", "--voice", "clara").code == 0
-    return tmp_path / "say.wav"
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from workbench import Workbench
 
 from tts_cli import extras
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
@@ -52,13 +51,3 @@ def test_what_it_hears(tmp_path: Path, sample_speech: Path) -> None:
     finally:
         recognizer.close()
     assert [found[place] for place in range(len(asked))] == alone
-
-
-@pytest.fixture
-def sample_speech(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A sentence of the sample voice."""
-    from tts_cli.plan.checkpoint import sample_voice
-
-    bench = Workbench(tmp_path, sample_voice(), capsys)
-    assert bench.run("say", TEXT, "-o", tmp_path / "say.wav", "--voice", "clara").code == 0
-    return tmp_path / "say.wav"
