@@ -69,10 +69,15 @@ def main(out: Path) -> None:
         if len(mos) < MOS_ROWS:
             pair = (scores(resample(one, rate_hz, 16_000))[2] for one in (samples, marked))
             mos.append(tuple(pair))  # type: ignore[arg-type]
+        if counts["none"][0] % 25 == 0:
+            show(counts, mos)
+
+
+def show(counts: dict[str, list[int]], mos: list[tuple[float, float]]) -> None:
     for name, (rows, detected, alarms) in counts.items():
         print(f"{name:20} detected {detected} of {rows}, false alarms {alarms} of {rows}")
     before, after = np.mean(np.array(mos), axis=0)
-    print(f"DNSMOS {before:.2f} without, {after:.2f} with the mark ({len(mos)} rows)")
+    print(f"DNSMOS {before:.2f} without, {after:.2f} with the mark ({len(mos)} rows)", flush=True)
 
 
 if __name__ == "__main__":
