@@ -22,6 +22,7 @@ SAMPLE_VOICE = "sample voice"  # name of the default model in messages and repor
 SUBTITLES = ("srt", "vtt")
 MIN_SPEED, MAX_SPEED = 0.5, 2.0
 MAX_FIT_SPEED = 1.4  # of rows that must fit a length; faster speech is hard to follow
+MARKS = ("c2pa", "watermark")
 LABELS = ("audacity", "reaper", "cue")
 EXTRAS = ("error", "keep", "drop")
 CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
@@ -285,7 +286,7 @@ class RunConfig:
         "With acx the noise floor is checked too. "
         f"True peaks before encoding: up to {CEILING_DBTP:g} dBTP, {ACX_CEILING_DBTP:g} with acx.",
         "unchanged",
-        metavar="LUFS|ebu|acx|podcast", is_common=True,
+        metavar="LUFS|ebu|acx|podcast",
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
             "ebu, acx, podcast or a number of LUFS, such as -19", Range(-40.0, -10.0)))
     highpass: float | None = Topic.OUTPUT.setting(None,
@@ -301,6 +302,13 @@ class RunConfig:
     fit: str | None = Topic.OUTPUT.setting(None, "cues: fit each row into the time of its cue in "
         f"the subtitles, up to {MAX_FIT_SPEED:g} times as fast; shorter rows get silence at the "
         "end.", choices=("cues",))
+    mark: str | None = Topic.OUTPUT.setting(None, "Mark each file as generated audio: c2pa "
+        "(Content Credentials in wav, flac, mp3 and m4b, signed with --mark-key; needs the extra "
+        "mark), watermark (in the sound; needs the extra watermark), or both.",
+        metavar="c2pa,watermark", check=partial(_list_of, MARKS))
+    mark_key: Path | None = Topic.OUTPUT.setting(None, "Key and certificates for --mark, in one "
+        "PEM file. `tts-cli mark key` makes one of an unknown signer.", metavar="FILE.pem",
+        scope=Scope.USERS)
     save_codes: bool = Topic.OUTPUT.setting(False, "Also save the model's codes of each row, as "
         "<id>.codes.safetensors. `encode` can make other formats from them.",
         others="--save-tokens")
@@ -452,6 +460,10 @@ class RunConfig:
         """Return whether --chapters selects a chapter, from 1."""
         parts = [part.split("-") for part in (self.chapters or "0-99999").split(",")]
         return any(int(part[0]) <= number <= int(part[-1]) for part in parts)
+
+    def has_mark(self, name: str) -> bool:
+        """Return whether --mark names this mark."""
+        return name in (self.mark or "").lower().split(",")
 
     @property
     def label_forms(self) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ GROUPS = {
         "again": "Run the command that filled a folder again.",
         "validate": "Check a manifest without loading a model.",
         "voices": "List voices, and make voice files for cloning.",
+        "mark": "Verify the marks of generated audio; make a key for them.",
         "lexicon": "Show how words, numbers and abbreviations will be read.",
     },
     "Review": {

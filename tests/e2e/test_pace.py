@@ -140,3 +140,18 @@ def test_times_of_subtitles_and_words_follow(bench: Workbench) -> None:
     ]
     lengths = [as_s(end) for end in ends]
     assert lengths[1] == pytest.approx(2 * lengths[0], abs=0.01)
+
+
+def test_a_book_at_another_pace(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, novel = bench.folder / "story.md", bench.folder / "novel"
+    path.write_text(f"# One\n\n{TEXT}\n", encoding="utf-8")
+    given = (path, "--model", bench.model, "--out", novel)
+    assert bench.run("book", *given).code == 0
+    rows = [json.loads(line) for line in (novel / "timings.jsonl").read_text().splitlines()]
+    monkeypatch.setattr("tts_cli.engine.load.open_checkpoint", None)  # nothing is synthesized
+    assert bench.run("book", *given, "--speed", 1.25).code == 0
+    for row in rows:
+        length_s = soundfile.info(novel / row["path"]).duration
+        assert length_s == pytest.approx(row["audio_s"] / 1.25, abs=1e-3)
+    made = json.loads((novel / "book.json").read_text())["chapters"][0]
+    assert made["seconds"] == pytest.approx(seconds(novel, "01-one.wav"), abs=1e-3)

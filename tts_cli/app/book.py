@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_standalone
+from tts_cli.audio.encode import signer_of, watermark_of
 from tts_cli.audio.file import check_format, is_lossy
 from tts_cli.audio.tags import comment_of
 from tts_cli.audio.treatment import PostProcessing
@@ -252,6 +253,8 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
         voice=config.voice or next(iter(info.voices), ""),
         file_hz=None if config.preset is None else rate_hz,
         kbps=config.bitrate,
+        signer=signer_of(config),
+        watermark=watermark_of(config),
     )
 
 
@@ -267,6 +270,7 @@ def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
         sample_rate=None if has_preset else config.sample_rate,
         bitrate=None if wanted.row_format in ("wav", "flac") else config.bitrate,
         preset=None,
+        mark=None,
         loudness=None,
         highpass=None,
         trim=False,

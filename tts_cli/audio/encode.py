@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
 from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Remark, Result, Task
-from tts_cli.errors import RowError
+from tts_cli.errors import RowError, UsageError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tts_cli.audio.content_credentials import Signer
     from tts_cli.audio.inspection import AudioFacts
     from tts_cli.audio.loudness import LevelTarget
     from tts_cli.audio.presets import Preset
     from tts_cli.audio.treatment import PostProcessing, PostProcessReport
+    from tts_cli.audio.watermark import Watermark
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class Delivery:
     kbps: int | None = field(default=None, metadata={"as_before": None})
     preset: str | None = field(default=None, metadata={"as_before": None})
     pace: tuple[float, float | None] | None = field(default=None, metadata={"as_before": None})
+    mark: str | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
@@ -113,7 +116,8 @@ class Encoder:
         self.treatment.require_packages()
         self.preset = self.treatment.preset
         delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery = replace(delivery, kbps=self.kbps)
+        self.delivery = replace(delivery, kbps=self.kbps, mark=config.mark)
+        self.signer, self.watermark = signer_of(config), watermark_of(config)
         self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
 
@@ -127,7 +131,7 @@ class Encoder:
     def accepts_int16(self) -> bool:
         """Whether int16 samples are enough, because files have 16 bits at the native rate."""
         is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
-        return is_enough and self.treatment.is_none
+        return is_enough and self.treatment.is_none and self.watermark is None
 
     def encode(
         self,
@@ -150,6 +154,8 @@ class Encoder:
         def make(treatment: PostProcessing) -> Made:
             rates_hz = self.native_rate_hz, self.rate_hz
             processed, applied = postprocess(samples, *rates_hz, treatment)
+            if self.watermark is not None:
+                processed = self.watermark.added(to_float(processed), self.rate_hz)
             given = self.rate_hz, self.format, self.subtype, tags, self.kbps
             return encode(processed, *given), applied
 
@@ -163,6 +169,8 @@ class Encoder:
             (data, applied), misses = meet_preset(
                 self.preset, target, lambda target: make(retarget(target=target))
             )
+        if self.signer is not None:
+            data = self.signer.signed(data, self.format, tags.title)
         if applied is not None:
             misses = misses + treatment.slot_misses(applied, len(samples) / self.native_rate_hz)
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
@@ -176,6 +184,30 @@ class Encoder:
             applied=applied,
             remarks=tuple(misses),
         )
+
+
+def signer_of(config: RunConfig) -> Signer | None:
+    """Return the signer of --mark. Raises UsageError, SetupError: files cannot be signed."""
+    if not config.has_mark("c2pa"):
+        return None
+    if config.mark_key is None:
+        raise UsageError(
+            "--mark c2pa: needs --mark-key",
+            "give your PEM file, or make one with: tts-cli mark key mark.pem",
+        )
+    from tts_cli.audio.content_credentials import Signer, check_markable
+
+    check_markable(config.format)
+    return Signer(config.mark_key)
+
+
+def watermark_of(config: RunConfig) -> Watermark | None:
+    """Return the watermark of --mark. Raises SetupError: its package is missing."""
+    if not config.has_mark("watermark"):
+        return None
+    from tts_cli.audio.watermark import Watermark  # and torch with it
+
+    return Watermark()
 
 
 def meet_preset(

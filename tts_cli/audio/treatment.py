@@ -39,7 +39,7 @@ class PostProcessReport:
     trimmed_end_s: float = 0.0  # silence cut off at the end
     pad_start_s: float = 0.0  # silence added at the start
     pad_end_s: float = 0.0  # silence added at the end
-    speed: float = 1.0  # speed of the speech compared with its synthesis (since 0.4)
+    speed: float = 1.0  # [number] speed of the speech compared with its synthesis (since 0.4)
     # length that the file had to fit into; null: none was requested (since 0.4)
     fit_s: float | None = None
     level: LoudnessReport = field(default_factory=LoudnessReport)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import soundfile
@@ -38,6 +38,9 @@ from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.book.leveling import ChapterLevel
 from tts_cli.errors import RowError, UsageError
+
+if TYPE_CHECKING:
+    from tts_cli.audio.watermark import Watermark
 
 MAX_WAV_BYTES = 2**32 - 1
 AS_IT_IS = PostProcessing()
@@ -85,6 +88,7 @@ def write_chapter(
     tags: Tags = NO_TAGS,
     file_hz: int | None = None,
     kbps: int | None = None,
+    watermark: Watermark | None = None,
 ) -> JoinedChapter:
     """Join rows into the file `path`, which is made again until it meets the treatment's preset.
 
@@ -94,6 +98,7 @@ def write_chapter(
         tags: of the file.
         file_hz: sample rate of the file; None: that of the rows.
         kbps: bit rate of a lossy format; None: the format's own.
+        watermark: added to the audio of each row; None: none.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
@@ -101,7 +106,7 @@ def write_chapter(
     """
     rate_hz = _rate_of(takes[0].path)
     subtype = check_format(format, subtype, file_hz or rate_hz, kbps)
-    sink = _SinkOptions(rate_hz, file_hz or rate_hz, format, subtype, tags, kbps)
+    sink = _SinkOptions(rate_hz, file_hz or rate_hz, format, subtype, tags, kbps, watermark)
     preset, target = treatment.preset, treatment.target
     if preset is None or target is None:
         return _write_once(path, takes, sink, treatment)
@@ -136,6 +141,8 @@ def _write_once(
                 if span is not None:
                     piece = level.apply(piece, takes[len(spans)].voice)
                 level.measure(piece)
+            if options.watermark is not None and span is not None:
+                piece = options.watermark.added(to_float(piece), rate_hz)
             sink.write(piece)
             if span is not None:
                 spans.append(SpeechSpan(*((num_samples + place) / rate_hz for place in span)))
@@ -254,6 +261,7 @@ class _SinkOptions:
     subtype: str
     tags: Tags
     kbps: int | None
+    watermark: Watermark | None
 
 
 @contextmanager

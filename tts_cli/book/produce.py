@@ -17,12 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import soundfile
 
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
+from tts_cli.audio.content_credentials import Signer
 from tts_cli.audio.file import is_lossy
 from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
 from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
@@ -42,6 +43,9 @@ from tts_cli.sources.chapters import Book, picture_suffix
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import long_code_of
+
+if TYPE_CHECKING:
+    from tts_cli.audio.watermark import Watermark  # and torch with it
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +77,14 @@ class BookOrder:
     file_hz: int | None = None  # sample rate of chapters; None: that of rows
     kbps: int | None = None  # bit rate of lossy files; None: the format's own
     cover: bytes | None = None  # JPEG or PNG
+    signer: Signer | None = None  # of chapters and the m4b
+    watermark: Watermark | None = None  # of chapters
     unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
+
+    @property
+    def marks(self) -> list[str]:
+        """The names of the marks."""
+        return ["c2pa"] * (self.signer is not None) + ["watermark"] * (self.watermark is not None)
 
 
 @dataclass
@@ -243,7 +254,7 @@ class _Producer:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
             kbps = wanted.kbps if is_lossy(wanted.format) else None
             preset = wanted.treatment.preset
-            more = (wanted.file_hz, kbps, preset and preset.name)
+            more = (wanted.file_hz, kbps, preset and preset.name, *wanted.marks)
             treated += [str(more)] if any(more) else []
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
@@ -256,8 +267,9 @@ class _Producer:
             with self._files.replacing(name):
                 joined = write_chapter(
                     *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
-                    *(wanted.file_hz, kbps),
+                    *(wanted.file_hz, kbps, wanted.watermark),
                 )
+                self._sign(path)
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
@@ -266,6 +278,10 @@ class _Producer:
             log.warning("%s: %s", name, miss)
         self._note_misses(name, joined)
         return self._files.made(name, key), joined
+
+    def _sign(self, path: Path) -> None:
+        if self._wanted.signer is not None:
+            self._wanted.signer.sign_file(path, path.stem)
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
         """Note where a chapter does not meet the preset."""
@@ -386,6 +402,7 @@ class _Producer:
             told = {key: text for key, text in metadata.items() if text}
             parts = list(map(M4bChapter, titles, files))
             write_m4b(path, parts, told, wanted.kbps, wanted.cover, language)
+            self._sign(path)
 
         return self._written(M4B_NAME, key, write)
 

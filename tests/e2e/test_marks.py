@@ -1,0 +1,125 @@
+"""`--mark c2pa`: files that state that they are generated, read back by the C2PA library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import soundfile
+from workbench import Workbench
+
+from tts_cli.plan.checkpoint import sample_voice
+
+pytestmark = pytest.mark.slow
+
+c2pa = pytest.importorskip("c2pa", reason="c2pa-python (extra mark) is not installed")
+ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
+
+
+@pytest.fixture
+def key(bench: Workbench) -> Path:
+    path = bench.folder / "mark.pem"
+    assert bench.run("mark", "key", path).code == 0
+    assert path.stat().st_mode & 0o77 == 0, "only its owner can read it"
+    assert bench.run("mark", "key", path).code == 2, "a key is never replaced"
+    return path
+
+
+@pytest.mark.parametrize(
+    ("format", "mime"), [("wav", "audio/wav"), ("flac", "audio/flac"), ("mp3", "audio/mpeg")]
+)
+def test_rows_are_signed(bench: Workbench, key: Path, format: str, mime: str) -> None:
+    flags = ("--mark", "c2pa", "--mark-key", key, "--format", format, "--max-seconds", 1)
+    assert bench.synth(ROWS, *flags).code == 0
+    out = bench.out().path
+    with open(out / f"a.{format}", "rb") as file:
+        found = json.loads(c2pa.Reader(mime, file).json())
+    assert found["validation_state"] == "Valid"
+    manifest = found["manifests"][found["active_manifest"]]
+    assert manifest["title"] == "a"
+    (action,) = (
+        action
+        for one in manifest["assertions"]
+        if one["label"].startswith("c2pa.actions")
+        for action in one["data"]["actions"]
+    )
+    assert action["digitalSourceType"].endswith("/trainedAlgorithmicMedia")
+    assert soundfile.info(out / f"a.{format}").frames > 0
+    verified = bench.run("mark", "verify", out, "--json")
+    assert verified.code == 0
+    assert [one["is_trusted"] for one in verified.json["files"]] == [False, False]
+    assert "nothing to do" in bench.synth(ROWS, *flags).out
+
+
+def test_what_was_changed_is_not_valid(bench: Workbench, key: Path) -> None:
+    bench.synth(ROWS, "--mark", "c2pa", "--mark-key", key, "--max-seconds", 1)
+    path = bench.out().path / "a.wav"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    found = bench.run("mark", "verify", path)
+    assert found.code == 1
+    assert "NOT VALID" in found.out
+    assert "0 of 1 file marked" in found.out
+    plain = bench.folder / "plain.wav"
+    soundfile.write(plain, [0.0] * 100, 8_000)
+    found = bench.run("mark", "verify", plain)
+    assert (found.code, "no credentials" in found.out) == (1, True)
+
+
+def test_a_mark_is_delivery_and_needs_no_synthesis(bench: Workbench, key: Path) -> None:
+    bench.synth(ROWS, "--max-seconds", 1)
+    before = {name: record["run_id"] for name, record in bench.out().records.items()}
+    flags = ("--max-seconds", 1, "--mark", "c2pa", "--mark-key", key)
+    assert bench.synth(ROWS, *flags).code == 0
+    assert {name: record["run_id"] for name, record in bench.out().records.items()} == before
+    assert bench.run("mark", "verify", bench.out().path / "a.wav").code == 0
+
+
+def test_chapters_and_the_m4b_are_signed(bench: Workbench, key: Path) -> None:
+    pytest.importorskip("av")
+    book = bench.folder / "story.md"
+    book.write_text("# One\n\nHello there.\n", encoding="utf-8")
+    novel = bench.folder / "novel"
+    flags = ("--out", novel, "--model", bench.model, "--max-seconds", 1, "--join", "m4b")
+    assert bench.run("book", book, *flags, "--mark", "c2pa", "--mark-key", key).code == 0
+    verified = bench.run("mark", "verify", novel / "01-one.wav", novel / "book.m4b")
+    assert verified.code == 0, verified.out
+    again = bench.run("book", book, *flags, "--mark", "c2pa", "--mark-key", key)
+    assert again.code == 0
+    assert bench.run("mark", "verify", novel / "01-one.wav").code == 0
+
+
+def test_what_cannot_be_signed(bench: Workbench, key: Path) -> None:
+    refused = bench.synth(ROWS, "--mark", "c2pa")
+    assert refused.code == 2
+    assert "tts-cli mark key" in refused.err
+    refused = bench.synth(ROWS, "--mark", "c2pa", "--mark-key", key, "--format", "ogg")
+    assert refused.code == 2
+    assert "ogg cannot contain it" in refused.err
+    bad = bench.folder / "bad.pem"
+    for content in (b"", b"-----BEGIN PRIVATE KEY-----\nx\n", key.read_bytes()[:900]):
+        bad.write_bytes(content)
+        refused = bench.synth(ROWS, "--mark", "c2pa", "--mark-key", bad)
+        assert refused.code == 2
+        assert "must have certificates" in refused.err
+    assert not bench.out().path.exists() or not list(bench.out().path.glob("*.wav"))
+
+
+def test_both_marks_of_a_book(bench: Workbench, key: Path) -> None:
+    pytest.importorskip("perth", reason="resemble-perth (extra watermark) is not installed")
+    book = bench.folder / "story.md"
+    book.write_text("# One\n\nThe quay was under water, as it always is.\n", encoding="utf-8")
+    novel = bench.folder / "novel"
+    flags = ("--out", novel, "--format", "mp3", "--mark", "c2pa,watermark", "--mark-key", key)
+    assert bench.run("book", book, "--model", sample_voice(), *flags).code == 0
+    verified = bench.run("mark", "verify", novel / "01-one.mp3", "--json")
+    (file,) = verified.json["files"]
+    assert (file["is_valid"], file["is_marked"]) == (True, True)
+    assert file["watermark"] > 0.9
+    (row, *_) = novel.glob("sentences/*")
+    assert bench.run("mark", "verify", row).code == 1, "rows stay as they were synthesized"
+    refused = bench.run("book", book, "--out", novel, "--mark", "perth")
+    assert refused.code == 2
+    assert "is not one of c2pa, watermark" in refused.err
