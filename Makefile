@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 # Our modules and the tests' checks are compiled once, not in every process that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick long clean
+.PHONY: demo test quick long page clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,10 @@ quick: $(VENV)/.installed-dev
 # pytest answers 5 where nothing is marked `long`.
 long: $(VENV)/.installed-dev
 	$(PYTEST) -m long --durations=10 || test $$? = 5
+
+# The script of the pages: types are checked, and page.js is bundled. Needs Node 20.
+page:
+	cd tts_cli/checks/page/frontend && npm ci --silent && npm run --silent check && npm run --silent build
 
 clean:
 	rm -rf $(VENV) wavs build dist *.egg-info

@@ -20,6 +20,9 @@ from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, t
 
 SAMPLE_VOICE = "sample voice"  # name of the default model in messages and reports
 SUBTITLES = ("srt", "vtt")
+MIN_SPEED, MAX_SPEED = 0.5, 2.0
+MAX_FIT_SPEED = 1.4  # of rows that must fit a length; faster speech is hard to follow
+LABELS = ("audacity", "reaper", "cue")
 EXTRAS = ("error", "keep", "drop")
 CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
 # The same with --loudness acx, which requires -3 dB: encoding to MP3 raised peaks by up to 1.8 dB.
@@ -34,6 +37,7 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "mp3": ("PCM_16",),
     "opus": ("PCM_16",),
 }
+PRESETS = ("acx", "podcast", "broadcast", "game")  # see audio/presets.toml
 # Settings that exclude each other.
 AGAIN = (
     *(("redo", "keep_done"), ("redo", "retry_failed"), ("redo", "takes")),
@@ -85,9 +89,9 @@ def _seconds(pad: tuple[float, float]) -> str | None:
     return _PAD.problem(pad[0]) or _PAD.problem(pad[1])
 
 
-def _subtitles(text: str) -> str | None:
-    unknown = [name for name in text.lower().split(",") if name not in SUBTITLES]
-    return f"{unknown[0]!r} is not one of {', '.join(SUBTITLES)}" if unknown else None
+def _list_of(names: tuple[str, ...], text: str) -> str | None:
+    unknown = [name for name in text.lower().split(",") if name not in names]
+    return f"{unknown[0]!r} is not one of {', '.join(names)}" if unknown else None
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,8 @@ class RunConfig:
         "rows whose language is auto.", "auto for the sample voice, off for other models",
         metavar="auto|off|LANGUAGE", is_completed=True)
     lexicon: Path | None = Topic.TEXT.setting(None,
-        "Pronunciations: a table with the columns from, to, language and case.",
+        "Pronunciations: a table with the columns from, to, language, case and alphabet (text, "
+        "ipa, arpabet or pinyin), or a .pls file.",
         metavar="FILE.tsv", is_common=True, others="--dictionary --dict --pronunciations")
     strip_markup: bool = Topic.TEXT.setting(False, "Remove tags for style and emphasis from "
         "texts (<b>, {i}, [color=red], **). Placeholders ([name], {0}, %s) stay, with a warning.")
@@ -267,6 +272,14 @@ class RunConfig:
     sample_rate: int | None = Topic.OUTPUT.setting(None, "Sample rate in Hz, 8000 to 192000.",
         "the model's", metavar="HZ", limits=_whole(8_000, 192_000),
         others="--sr --sampling-rate --samplerate --rate-hz")
+    bitrate: int | None = Topic.OUTPUT.setting(None, "Bit rate of lossy formats in kbit/s, such "
+        "as 192. Constant in mp3, about as much in opus and ogg.", "the format's", metavar="KBPS",
+        limits=_whole(6, 320), others="--bit-rate --audio-bitrate --abr --cbr")
+    preset: str | None = Topic.OUTPUT.setting(None, "Settings and limits of a recipient: acx "
+        "(audiobooks: MP3, RMS -23 to -18 dB, peaks up to -3 dB, room tone), podcast (MP3, -16 "
+        "LUFS), broadcast (EBU R 128) or game (Ogg, -23 LUFS). Each file is measured after "
+        "encoding, and corrected. Flags that you also give take precedence.",
+        choices=PRESETS, is_common=True)
     loudness: str | None = Topic.OUTPUT.setting(None, "Loudness of each file: LUFS (-40 to -10), "
         "ebu (-23), podcast (-16), or acx (RMS -20 dB). LUFS are measured by ITU-R BS.1770-4. "
         "With acx the noise floor is checked too. "
@@ -282,24 +295,41 @@ class RunConfig:
     pad: tuple[float, float] | None = Topic.OUTPUT.setting(None,
         "Add silence at both ends, 0 to 60 s, or different lengths at start and end: 0.5,1.",
         metavar="S[,S]", parse=_pad_of, form="{:g},{:g}", check=_seconds)
+    speed: float | None = Topic.OUTPUT.setting(None, "Pace of rows that have none, 0.5 to 2.0; 1.2 "
+        "is a fifth faster. The pitch stays.", "1.0", limits=Range(MIN_SPEED, MAX_SPEED),
+        others="--rate --tempo --speaking-rate --length-scale")
+    fit: str | None = Topic.OUTPUT.setting(None, "cues: fit each row into the time of its cue in "
+        f"the subtitles, up to {MAX_FIT_SPEED:g} times as fast; shorter rows get silence at the "
+        "end.", choices=("cues",))
     save_codes: bool = Topic.OUTPUT.setting(False, "Also save the model's codes of each row, as "
         "<id>.codes.safetensors. `encode` can make other formats from them.",
         others="--save-tokens")
     subtitles: str | None = Topic.OUTPUT.setting(None, "Also write subtitles for each row, or "
         "for each chapter of a book: srt, vtt or both.",
-        metavar=",".join(SUBTITLES), check=_subtitles)
+        metavar=",".join(SUBTITLES), check=partial(_list_of, SUBTITLES))
     join: str | None = Topic.BOOK.setting(None,
         "Also join all chapters into one file with chapter marks.", choices=("m4b",),
         is_common=True)
+    cover: Path | None = Topic.BOOK.setting(None, "Cover of book.m4b, which is also written as "
+        "cover.jpg or cover.png: a JPEG or PNG file.", "that of the EPUB", metavar="FILE",
+        others="--cover-image --artwork --image")
+    chapters: str | None = Topic.BOOK.setting(None, "Synthesize only these chapters, such as "
+        "3-5,9. What the folder has of other chapters stays.", metavar="N,N-N",
+        check=either(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*",
+            "numbers and ranges, such as 3-5,9"), scope=Scope.ONE_RUN)
+    labels: str | None = Topic.BOOK.setting(None, "Also write labels of the sentences of each "
+        "chapter for Audacity or Reaper, or a cue sheet of the chapters, book.cue.",
+        metavar="audacity,reaper,cue", check=partial(_list_of, LABELS))
     dry_run: bool = Topic.AGAIN.setting(False,
         "Check everything, show what would be synthesized and why, and change nothing.",
         is_common=True, others="--check --plan -n")
     voices_only: bool = Topic.AGAIN.setting(False,
         "Generate the voices of the whole manifest, print their WAV files, and stop.")
     only: tuple[str, ...] = Topic.AGAIN.setting((), "Use only these rows: ids separated by commas, "
-        "patterns such as 'intro/*', @FILE with one per line, or suspects. suspects: rows that "
-        "failed or that `tts-cli check` flagged. Can be given several times. Done rows are "
-        "synthesized again only with --redo all or --takes.",
+        "patterns such as 'intro/*', @FILE with one per line, suspects, rejected or retakes. "
+        "suspects: rows that failed or that `tts-cli check` flagged. rejected, retakes: decided in "
+        "`tts-cli review`. Can be given several times. Done rows are synthesized again only with "
+        "--redo all or --takes.",
         metavar="ID,...", about=About.ROWS, is_completed=True, is_common=True)
     redo: str | None = Topic.AGAIN.setting(None, "Synthesize again the done rows that the settings "
         "given now, this version or this model would make differently. all: every done row. The "
@@ -417,6 +447,16 @@ class RunConfig:
     def subtitle_formats(self) -> tuple[str, ...]:
         """The formats of --subtitles, without duplicates."""
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
+
+    def has_chapter(self, number: int) -> bool:
+        """Return whether --chapters selects a chapter, from 1."""
+        parts = [part.split("-") for part in (self.chapters or "0-99999").split(",")]
+        return any(int(part[0]) <= number <= int(part[-1]) for part in parts)
+
+    @property
+    def label_forms(self) -> tuple[str, ...]:
+        """The programs of --labels, without duplicates."""
+        return tuple(dict.fromkeys(self.labels.lower().split(","))) if self.labels else ()
 
     def failures_allowed(self, num_rows: int) -> int | None:
         """Return how many of a run's rows may fail, from --max-failures; None: all."""

@@ -79,6 +79,7 @@ class Kind(_Word):
     OTHER = "other"
     LEVEL = "level"
     NOISE_FLOOR = "noise_floor"
+    SLOT = "slot"
 
     @classmethod
     def named(cls, name: str) -> Kind:
@@ -88,7 +89,7 @@ class Kind(_Word):
     @property
     def about(self) -> str:
         """`speech`, or `file` for remarks about the processed file, which a new file drops."""
-        return "file" if self in (Kind.LEVEL, Kind.NOISE_FLOOR) else "speech"
+        return "file" if self in (Kind.LEVEL, Kind.NOISE_FLOOR, Kind.SLOT) else "speech"
 
 
 class Remark(NamedTuple):
@@ -158,6 +159,16 @@ class Work:
     vocoder_ms: float = 0.0
 
 
+class FilePace(NamedTuple):
+    """The pace of a row's file: a speed, or a length that it must fit into."""
+
+    speed: float = 1.0
+    fit_s: float | None = None  # length of the file in seconds; None: any
+
+
+AS_SYNTHESIZED = FilePace()
+
+
 @dataclass  # never changed; creating a frozen one takes 6 us instead of 2
 class Row:
     """A row of a manifest. None: not given, so a flag or the checkpoint decides."""
@@ -177,6 +188,9 @@ class Row:
     sampling: Mapping[str, float] = field(default_factory=dict)  # given settings, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
+    speed: float | None = None  # of its file
+    duration_s: float | None = None  # length that its file must fit into
+    lexicon: str | None = None  # pronunciations of its words: `lead=led; read=red`
     extra: Mapping[str, Any] | None = None  # unrecognized columns, with --extra keep
     file: str = ""  # manifest of the row, if a run has several
 
@@ -243,6 +257,7 @@ class Task:
     request_hash: str = ""  # recorded in the journal, as is the next
     content_hash: str = ""
     edits: tuple[tuple[int, int, str], ...] = ()  # edits of its text: start, end, words
+    pace: FilePace = AS_SYNTHESIZED  # of its file
 
     @property
     def id(self) -> str:

@@ -64,6 +64,7 @@ class Event(Enum):
     DERIVED = auto()  # a file that was written
     NOT_DERIVED = auto()  # a row without it
     EDITED_FILE = auto()  # a file that was not written, because a user edited it
+    NOT_APPROVED = auto()  # a row that is not converted, because a review did not approve it
     NOT_IN_SOURCE = auto()  # a row of the target that the source folder never had
     REMOVED_FROM_SOURCE = auto()  # a row that the source folder no longer has
     OLDER_FORMAT = auto()  # a file in a format other than the recorded one

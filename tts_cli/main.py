@@ -58,6 +58,7 @@ GROUPS = {
         "lexicon": "Show how words, numbers and abbreviations will be read.",
     },
     "Review": {
+        "review": "Decide about the rows of a folder in a browser.",
         "report": "Make a web page to listen to the rows of a folder.",
         "check": "Flag rows that may sound wrong.",
         "align": "Find the time of each word of a row.",

@@ -24,7 +24,13 @@ ENDS = {
     **{"_share": "share", "_chars": "characters", "bytes": "bytes", "frames": "frames"},
     **{"sha256": "hex", "_hash": "hex", "_digest": "hex", "rtf": "s per s", "xrt": "s per s"},
 }
-KINDS = {"str": "text", "bool": "true, false", "dict": "object", "Whole": "number"}
+KINDS = {
+    "str": "text",
+    "bool": "true, false",
+    "dict": "object",
+    "Whole": "number",
+    "float": "number",
+}
 ENUMS = ("core.py:Status", "core.py:Role", "core.py:Finish")
 _COMMENT = re.compile(r"(?:\[(?P<unit>.*?)\] )?(?P<what>.*?)(?: \(since (?P<since>[\d.]+)\))?\.?")
 
@@ -77,6 +83,7 @@ TABLES = {
             "checks/verdicts.py:MosScores",
         ),
     ),
+    "reviews": Table("0.5", ("checks/reviews.py:Decision",)),
     "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
     "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(

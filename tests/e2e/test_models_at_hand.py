@@ -56,6 +56,7 @@ def hub(
     found = FakeHub(cache, {QWEN: bench.model, FISH: fish, OTHER: picture})
     monkeypatch.setattr(huggingface_hub, "snapshot_download", found.snapshot_download)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     return found
 
 

@@ -96,61 +96,38 @@ def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> Non
     assert f"cannot write {out / 'report.html'}: Is a directory" in result.err
 
 
-_PARTS = ("base.js", "shell.js", "rows.js", "basket.js", "item.js")
-_STUBS = """
-const data_ = require("fs").readFileSync(0, "utf8");
-const copied = [], shelf = new Map();
-const element = () => ({ textContent: data_, classList: { toggle() {} }, dataset: {} });
-globalThis.document = { getElementById: element, body: element() };
-Object.defineProperty(globalThis, "navigator", {
-  value: { clipboard: { writeText: (text) => copied.push(text) } },
-});
+_PROGRAM = """
 globalThis.location = { protocol: "https:" };
-const getItem = (key) => shelf.get(key), setItem = (key, text) => shelf.set(key, text);
-globalThis.localStorage = { getItem, setItem };
-const list = { refresh() {} }, detail = { show() {} };
-globalThis.setTimeout = () => 0;
+const { load, model } = await import(process.argv[1] + "/model.js");
+const { againCommands } = await import(process.argv[1] + "/shell.js");
+load(JSON.parse((await import("node:fs")).readFileSync(0, "utf8")));
+console.log(JSON.stringify(againCommands(model.rows.slice(1))));
 """
 
 
-def on_page(page: Path, script: str, shelf: object = ()) -> Any:
-    """Run JavaScript with a page's data and the page's own functions; returns its `answer`."""
+def test_the_copied_command_makes_takes(bench: Workbench) -> None:
+    """As it stands, by the page's own code."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs Node")
-    folder = Path(page_content.__file__).parent
-    parts = [(folder / name).read_text(encoding="utf-8") for name in _PARTS]
-    kept = f"for (const [key, text] of {json.dumps(shelf)}) shelf.set(key, text);"
-    end = "console.log(JSON.stringify({ answer, shelf: [...shelf] }));"
-    program = "\n".join([_STUBS, kept, *parts, "let answer;", script, end])
+    assert bench.synth(ROWS, "--seed", 3).code == 0
+    page = bench.folder / "out" / "report.html"
+    assert bench.run("report", page.parent).code == 0
+    source = Path(page_content.__file__).parent / "frontend" / "src"
     done = subprocess.run(
-        [node, "-e", program],
+        [node, "--input-type=module", "-e", _PROGRAM, source.as_uri()],
         input=json.dumps(data_of(page)),
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert not done.returncode, done.stderr[-2000:]
-    return json.loads(done.stdout)
-
-
-def test_the_copied_command_makes_takes(bench: Workbench) -> None:
-    """As it stands, and the page forgets a collected row that was synthesized again since."""
-    assert bench.synth(ROWS, "--seed", 3).code == 0
-    page = bench.folder / "out" / "report.html"
-    assert bench.run("report", page.parent).code == 0
-    script = "for (const row of rows.slice(1)) basket.toggleAgain(row);"
-    script += "copyAgain(rows[1]); answer = copied[0];"
-    found = on_page(page, script)
-    restore = "basket.restore(); answer = [...basket.again.keys()];"
-    assert on_page(page, restore, found["shelf"])["answer"] == ["a/one", "two"]
-    program, *command = shlex.split(found["answer"])
+    (line,) = json.loads(done.stdout)
+    program, *command = shlex.split(line)
     assert program == "tts-cli"
     result = bench.run(*command, "--device", "cpu")
     assert result.code == 0, result.err
-    assert "3 more takes of 1 row" in result.out
-    assert bench.run("report", page.parent).code == 0
-    assert on_page(page, restore, found["shelf"])["answer"] == ["two"]
+    assert "6 more takes of 2 rows" in result.out
 
 
 def test_no_command_of_the_page_synthesizes_in_place(bench: Workbench, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
 HARMLESS = (
     *("model", "revision", "device", "dtype", "max_batch", "no_graphs", "kernels", "reproducible"),
     *("workers", "manifest_format", "sheet", "encoding", "map", "columns", "extra", "cast"),
-    *("speaker_prefix", "ids"),
+    *("speaker_prefix", "ids", "approved"),
     *("skip_invalid", "voice_dir", "ref_silence", "free_voice", "voice_text"),
     *("made_voices", "clone_model", "voice", "language"),
     *(

@@ -39,6 +39,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
+    r"^review |--only retakes|--only rejected|--approved": "a page, or needs decisions: test_review.py",
     r"^report ryan/": "needs a folder that a released model made",
 }
 RECIPES = ("audiobook", "course", "dataset", "game")
@@ -132,6 +133,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "lines.txt").write_text(f"{WORDLESS}\n" * 3)
     (tmp_path / "lines.csv").write_text(f"wavs/a1.wav,7,{WORDLESS}\nwavs/a2.wav,8,{WORDLESS}\n")
+    cue = f"1\n00:00:01,000 --> 00:00:02,000\n{WORDLESS}\n"
+    (tmp_path / "film.srt").write_text(cue)
     header = ["Line ID", "Dialogue", "Character", "Notes"]
     (tmp_path / "script.xlsx").write_bytes(workbook([header, ["a1", WORDLESS, "Anna", "warm"]]))
     (tmp_path / "cast.toml").write_text('[Anna]\nvoice = "clara"\n')

@@ -48,7 +48,7 @@ def test_ends_that_are_not_all_of_the_text() -> None:
 
 
 def test_what_remarks_are_about() -> None:
-    assert [kind for kind in Kind if kind.about == "file"] == ["level", "noise_floor"]
+    assert [kind for kind in Kind if kind.about == "file"] == ["level", "noise_floor", "slot"]
     assert {kind.about for kind in Kind} == {"file", "speech"}
     assert Remark(Kind.LONG, "x").weight == 2.0
 

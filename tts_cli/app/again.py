@@ -30,6 +30,13 @@ class Rerun:
     out: Path
     settings: Mapping[str, Any]  # settings that the folder remembers for it, by name
     outside: list[str] = field(default_factory=list)  # files elsewhere, and downloads
+    paths: Sequence[str] = ()  # of the manifests, or of the book
+    sheet: str | None = None  # of a workbook, if the user chose one
+
+    @property
+    def is_book(self) -> bool:
+        """Whether it is the command of a book."""
+        return self.words[0] == "book"
 
     def command(self, flags: Sequence[str] = ()) -> list[str]:
         """Return its words with further flags and --out."""
@@ -78,11 +85,11 @@ def _sheet(run: RunFacts) -> str | None:
 
 
 def _rerun(run: RunFacts, out: Path) -> Rerun:
-    paths = list(run.manifests) if run.book is None else [run.book]
-    words = ["synth" if run.book is None else "book", *paths]
+    inputs = list(run.manifests) if run.book is None else [run.book]
+    words = ["synth" if run.book is None else "book", *inputs]
     words += flags_of({"sheet": _sheet(run)})
     settings = run.remembered(run.manifests)
-    paths += [
+    paths = inputs + [
         str(value)
         for name, value in settings.items()
         if SETTINGS[name].names_path and os.path.isabs(str(value))
@@ -93,7 +100,7 @@ def _rerun(run: RunFacts, out: Path) -> Rerun:
         for name in _MODELS
         if name in settings and not is_at_hand(settings[name], settings.get("revision"))
     ]
-    return Rerun(words, out, settings, outside)
+    return Rerun(words, out, settings, outside, inputs, _sheet(run))
 
 
 def _is_near(path: str, out: Path) -> bool:

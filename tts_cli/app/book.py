@@ -10,23 +10,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_standalone
-from tts_cli.audio.file import check_format
+from tts_cli.audio.file import check_format, is_lossy
 from tts_cli.audio.tags import comment_of
 from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
-from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, BookPauses, segment_book, to_manifest
+from tts_cli.book.utterances import (
+    FOLDER,
+    MANIFEST_NAME,
+    BookPauses,
+    Utterance,
+    segment_book,
+    to_manifest,
+)
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Count
 from tts_cli.named import counted, shown
+from tts_cli.plain import read_given
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.checks import CheckedRows, RowValidator
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
-from tts_cli.sources.chapters import is_language, known_language
+from tts_cli.sources.chapters import is_language, known_language, picture_suffix
 from tts_cli.sources.decode import known_encoding
 from tts_cli.sources.folder import read_book
 from tts_cli.sources.ids import TAKES
@@ -34,12 +42,14 @@ from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
 from tts_cli.store.orphans import recorded_ids
 from tts_cli.store.store import Store
+from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
 
 log = logging.getLogger(__name__)
 
+MAX_COVER_BYTES = 20 << 20
 MAX_NAMED = 5  # invalid rows that messages name
 
 
@@ -82,11 +92,16 @@ class BookRun:
         """
         config, out = self.config, self.out
         info = read_info(config)
-        self._wanted = book_order(config, info, is_m4b=self._is_m4b)
+        wanted = book_order(config, info, is_m4b=self._is_m4b)
+        cover = self.book.cover if config.cover is None else read_cover(config.cover)
+        self._wanted = replace(wanted, cover=cover, unselected=self._unselected())
         if not config.overwrite:
             require_own_files(out, target_names(self.book, self.script, self._wanted))
         self._require_own_folder()
         self.config = row_config(config, self._wanted)
+        if config.chapters is not None:
+            chosen = (row.id for row in self.script if config.has_chapter(row.chapter + 1))
+            self.config = replace(self.config, only=tuple(chosen), prune=False)
         language = None if has_language else self._language(info)
         rows = [
             build_row(row.to_row(language), line=number, number=number, folder=str(out))
@@ -100,13 +115,35 @@ class BookRun:
         self._require_good(info)
         return self._source
 
+    def _unselected(self) -> frozenset[int]:
+        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError: all."""
+        config, numbers = self.config, {row.chapter for row in self.script}
+        found = frozenset(one for one in numbers if not config.has_chapter(one + 1))
+        if config.chapters is not None and (config.only or found == numbers):
+            problem = "selects rows too" if config.only else f"the book has {self.num_chapters}"
+            raise UsageError(f"--chapters {config.chapters}: {problem}", "see `book BOOK --list`")
+        return found
+
+    def outline(self) -> list[tuple[str, int, float]]:
+        """Return title, characters and usual seconds, with pauses, of each chapter."""
+        rows: dict[int, list[Utterance]] = {number: [] for number in range(len(self.book.chapters))}
+        for row in self.script:
+            rows[row.chapter].append(row)
+        found = []
+        for number, chapter in enumerate(self.book.chapters):
+            pauses_s = sum(row.pause_after_s for row in rows[number][:-1])
+            texts = [row.text for row in rows[number]]
+            length_s = usual_s(" ".join(texts)) + pauses_s
+            found.append((chapter.title, sum(map(len, texts)), length_s))
+        return found
+
     def join(self) -> Produced:
         """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
             # After the run, so the plan only lists the rows that are missing.
             config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
-            config = replace(config, redo=None, keep_done=True)
+            config = replace(config, redo=None, keep_done=True, prune=config.chapters is None)
             plan = Plan(self._source, config, info, folder, maker=maker)
             plan.read()
             missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
@@ -183,21 +220,38 @@ class BookRun:
             )
 
 
+def read_cover(path: Path) -> bytes:
+    """Return the picture of --cover. Raises UsageError: it is not JPEG or PNG."""
+    try:
+        data = read_given(path, MAX_COVER_BYTES)
+    except OSError as error:
+        raise UsageError(f"--cover {path}: {error.strerror or error}", "check the path") from error
+    if picture_suffix(data) is None:
+        raise UsageError(f"--cover {path}: is not a JPEG or PNG", "convert the picture")
+    return data
+
+
 def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
     treatment = PostProcessing.of(config)
     treatment.require_packages()
-    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    rate_hz = config.sample_rate or info.sample_rate_hz
+    kbps = config.bitrate if is_lossy(config.format) or not is_m4b else None
+    check_format(config.format, config.subtype, rate_hz, kbps)
+    row_format = "flac" if config.format == "opus" else config.format
     return BookOrder(
         config.format,
         config.subtype,
         config.subtitle_formats,
+        labels=config.label_forms,
         has_words=config.words is not None,
         is_m4b=is_m4b,
         comment=comment_of(info),
-        row_format="flac" if config.format == "opus" else config.format,
+        row_format=row_format if config.preset is None else "wav",
         treatment=treatment,
         voice=config.voice or next(iter(info.voices), ""),
+        file_hz=None if config.preset is None else rate_hz,
+        kbps=config.bitrate,
     )
 
 
@@ -205,11 +259,14 @@ def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
     """Return the settings of the rows: their audio is not processed, so that chapters in another
     format or loudness need no synthesis.
     """
-    is_telephony = config.subtype in ("ULAW", "ALAW")
+    is_telephony, has_preset = config.subtype in ("ULAW", "ALAW"), config.preset is not None
     return replace(
         config,
         format=wanted.row_format,
-        subtype="PCM_16" if is_telephony else config.subtype,
+        subtype="PCM_16" if is_telephony or has_preset else config.subtype,
+        sample_rate=None if has_preset else config.sample_rate,
+        bitrate=None if wanted.row_format in ("wav", "flac") else config.bitrate,
+        preset=None,
         loudness=None,
         highpass=None,
         trim=False,

@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import soundfile
+from msgspec.structs import replace as replace_entry
 
 from tts_cli.app.subtitles import audio_digest, warn_of_edited
 from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import shifted
 from tts_cli.audio.tags import comment_of_model
 from tts_cli.audio.treatment import PostProcessing
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
-from tts_cli.core import Status, Step
+from tts_cli.core import FilePace, Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.events import Count, Event, Events
+from tts_cli.export.selection import manifest_order
 from tts_cli.named import first_few
 from tts_cli.plan.checkpoint import approved_info, read_info
-from tts_cli.sources.ids import id_problem
+from tts_cli.sources.ids import id_problem, voice_label
+from tts_cli.sources.naming import delivered_names
+from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.store.derived import DerivedFiles
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
@@ -53,10 +58,19 @@ Timed = tuple[JournalEntry, list[str]]  # a take, and the suffixes of its files 
 
 
 def encode(
-    folder: Path, out: Path, config: RunConfig, step: Step
+    folder: Path,
+    out: Path,
+    config: RunConfig,
+    step: Step,
+    name_by: str | None = None,
+    *,
+    is_approved: bool = False,
 ) -> tuple[Reencoded, EncodeResult]:
     """Convert the files of a folder into another folder or the same one.
 
+    Args:
+        name_by: pattern of the rows' ids, and so of their files, in another folder.
+        is_approved: only rows that were approved in a review; others are removed from `out`.
     Returns:
         The converted files; the rows that were already done or are not possible, and other files of
         the target.
@@ -67,9 +81,11 @@ def encode(
     """
     PostProcessing.of(config).require_packages()
     Store.read_only(folder)
+    reviews = Reviews.read(folder) if is_approved else None
+    named = None if name_by is None else SourceFolder(folder, config, name_by, reviews)
     with Store(out, config) as target:
         target.open()
-        source = SourceFolder(folder)
+        source = named or SourceFolder(folder, config, reviews=reviews)
         config = config if config.model is not None else replace(config, model=source.model)
         rate_hz = source.native_rate_hz()
         target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
@@ -93,7 +109,7 @@ def encode(
             made = target.reencode(jobs, decode, folder)
             derived = DerivedFiles(folder)
             all_timed = ((one, timed_suffixes(derived, one)) for one in source.records())
-            copy_timed_files(noted if out == folder else all_timed, folder, target)
+            copy_timed_files(noted if out == folder else all_timed, source, target)
         if out != folder:
             remove_gone(source, target, found)
             count_older_files(target, found.events)
@@ -126,37 +142,42 @@ def timed_suffixes(derived: DerivedFiles, take: JournalEntry) -> list[str]:
     return found
 
 
-def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> None:
+def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target: Store) -> None:
     """Write subtitles and word times for the new files of rows, shifted by what was added or cut
     off. Such files of the target's own stay.
     """
     shared = SharedNames(one.id for one in target.journal.takes())
+    folder = source_folder.out
     source, kept = DerivedFiles(folder), Count()
     for old, suffixes in found:
-        new = target.journal.ok_take(old.id) if suffixes else None
+        new_id = source_folder.target_id(old.id)
+        new = target.journal.ok_take(new_id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         words = read_words(folder, old.id)
         there = [] if target.out == folder else timed_suffixes(target.derived, new)
-        by_s = new.shift_s - old.shift_s
+        scale = old.speed / new.speed
+        by_s = new.shift_s - old.shift_s * scale
         for suffix in (one for one in suffixes if one not in there):
-            if shared.owner(old.id, suffix) is not None:
+            if shared.owner(new_id, suffix) is not None:
                 continue
             name = f"{old.id}{suffix}"
             try:
                 data = read_own(folder / name, MAX_TIMED_BYTES) or b""
                 is_edited = not source.is_ours(name, data)
-                is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
+                is_same = (by_s, scale) == (0, 1)
+                is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or is_same)
                 is_written: bool | None
                 if suffix in TITLES:
-                    text = shifted(data.decode(), by_s)
+                    text = shifted(data.decode(), by_s, scale)
                 elif words is None:  # removed meanwhile
                     continue
                 elif is_kept and suffix != WORDS_SUFFIX:
                     text = data.decode()
                 else:
-                    text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
-                place = (old.id, suffix, text.encode(), str(new.sha256))
+                    moved = words.moved(by_s, new.audio_s, str(new.sha256), scale)
+                    text = FORMS[suffix](replace_entry(moved, id=new_id))
+                place = (new_id, suffix, text.encode(), str(new.sha256))
                 if is_kept:
                     is_written = target.write_edited(*place, is_replaced=target.out == folder)
                 else:
@@ -169,14 +190,16 @@ def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> Non
 
 
 def remove_gone(source: SourceFolder, target: Store, result: EncodeResult) -> None:
-    """Move the files of rows that were removed from the source folder to the takes of the target,
-    and count rows that the source folder never had.
+    """Move the files of rows that were removed from the source folder, or are not approved there,
+    to the takes of the target, and count rows that the source folder never had.
     """
-    gone = []
+    gone = [source.target_id(one.id) for one in source.records() if not source.is_wanted(one)]
+    gone = [row_id for row_id in gone if target.journal.file(row_id) is not None]
     for take in target.journal.takes():
-        if id_problem(take.id) or source.journal.file(take.id) is not None:
+        row_id = source.source_id(take.id)
+        if id_problem(take.id) or source.journal.file(row_id) is not None:
             continue
-        if source.journal.row(take.id).is_removed and source.run_of(take) is not None:
+        if source.journal.row(row_id).is_removed and source.run_of(take) is not None:
             gone.append(take.id)
         else:
             result.events.add(Event.NOT_IN_SOURCE, take.id)
@@ -205,7 +228,8 @@ def count_older_files(target: Store, events: Events) -> None:
 
 def require_own_files(source: SourceFolder, target: Store) -> None:
     """Raise UsageError if files would be replaced that no run recorded."""
-    names = (one.id for one in source.records() if target.journal.row(one.id).status is None)
+    ids = (source.target_id(one.id) for one in source.records())
+    names = (row_id for row_id in ids if target.journal.row(row_id).status is None)
     foreign = [path.name for path in map(target.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
@@ -249,13 +273,23 @@ class EncodeResult:
 class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
+    Args:
+        reviews: only rows approved there are converted; None: all.
     Raises:
         UsageError: the journal is missing.
         SetupError: a file of ours cannot be read.
     """
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
+    def __init__(
+        self,
+        out: Path,
+        config: RunConfig,
+        name_by: str | None = None,
+        reviews: Reviews | None = None,
+    ) -> None:
+        self.out, self._reviews = out, reviews
+        self._config = config
+        self._names: dict[str, str] = {}  # of rows that have another id in the target
         try:
             folder = Store.read_only(out)
             self.journal, self.report = folder.journal, read_report(out)
@@ -263,6 +297,24 @@ class SourceFolder:
         except OSError as error:
             raise SetupError(f"{out}: {error.strerror or error}") from error
         self._last = _run_of(self.report)
+        if name_by is not None:
+            self._names = self._named(name_by)
+        self._ids = {name: row_id for row_id, name in self._names.items()}
+
+    def _named(self, name_by: str) -> dict[str, str]:
+        """Return the ids that rows have in the target folder."""
+        takes = {(one.id, one.take): one for one in self.records() if one.is_ok}
+        order = manifest_order(self.out, takes)
+        facts = ((key, name_facts(takes[key])) for key in order)
+        return {row_id: name for (row_id, _), name in delivered_names(name_by, facts).items()}
+
+    def target_id(self, row_id: str) -> str:
+        """Return the id that a row has in the target folder."""
+        return self._names.get(row_id, row_id)
+
+    def source_id(self, target_id: str) -> str:
+        """Return the id in this folder of a row of the target folder."""
+        return self._ids.get(target_id, target_id)
 
     @property
     def model(self) -> str | None:
@@ -283,6 +335,10 @@ class SourceFolder:
         for record in self.journal.takes():
             if id_problem(record.id) is None:
                 yield record
+
+    def is_wanted(self, record: JournalEntry) -> bool:
+        """Return whether a take is converted, as far as reviews decide it."""
+        return self._reviews is None or self._reviews.state(record) is State.APPROVED
 
     def run_of(self, record: JournalEntry) -> Run | None:
         """Return the run that synthesized a take, or None if it is unknown."""
@@ -319,6 +375,9 @@ class SourceFolder:
             identity: checkpoint whose codes can be decoded; None: any.
         """
         for record in self.records():
+            if not self.is_wanted(record):
+                result.events.add(Event.NOT_APPROVED, record.id)
+                continue
             if self.journal.row(record.id).status is not Status.OK:
                 result.left.append((record.id, why_failed(record)))
                 continue
@@ -334,18 +393,34 @@ class SourceFolder:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         source = find_source(self.out, record, rate_hz, is_same)
-        return ReencodeJob(record, source)
+        record = replace_entry(record, id=self.target_id(record.id))
+        return ReencodeJob(record, source, self._pace(record))
 
-    @staticmethod
-    def _is_done(record: JournalEntry, target: Store) -> bool:
+    def _pace(self, record: JournalEntry) -> FilePace:
+        """Return the pace of a row's new file: as requested now, else that of its present file."""
+        config = self._config
+        if config.fit == "cues" and (fit_s := cue_length_s(record.extra)):
+            return FilePace(fit_s=round(fit_s, 6))
+        return record.pace if config.speed is None else FilePace(round(config.speed, 6))
+
+    def _is_done(self, record: JournalEntry, target: Store) -> bool:
         journal, writer = target.journal, target.writer
-        file, take = journal.file(record.id), record.take
+        row_id, take = self.target_id(record.id), record.take
+        file = journal.file(row_id)
         if file is None or file.take != take or file.has_failed:
             return False
         found = file.current
-        if found is None or not found.is_of(record.request_hash, writer.delivery_hash):
+        delivery = writer.delivery_hash_of(self._pace(record))
+        if found is None or not found.is_of(record.request_hash, delivery):
             return False
-        return writer.is_whole(record.id, found.size or None, found.sha256)
+        return writer.is_whole(row_id, found.size or None, found.sha256)
+
+
+def name_facts(take: JournalEntry) -> dict[str, Any]:
+    """Return the values for `--name-by` of a take."""
+    language = None if take.language == "auto" else take.language
+    known = {"id": take.id, "take": take.take, "character": take.character, "language": language}
+    return {**take.extra, **known, "voice": voice_label(take.voice)}
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

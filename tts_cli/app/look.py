@@ -80,6 +80,8 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
     plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
     plan.read()
     warnings = []
+    if respelled := plan.planner.care.respelled():
+        warnings.append(respelled)
     is_whole = config.limit is None and config.shard is None and not config.only
     if is_whole and (unused := plan.planner.care.unused()):
         warnings.append(unused)
@@ -122,6 +124,8 @@ def read_plan(plan: Plan, screen: Screen) -> None:
     log.debug("remaining: %s", plan.events)
     signals.check()
     screen.problems(plan)
+    if respelled := plan.planner.care.respelled():
+        log.warning("%s", respelled)
     if not config.skip_invalid:
         plan.require_valid()
     require_settled(plan)

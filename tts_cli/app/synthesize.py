@@ -30,7 +30,7 @@ from tts_cli.app.totals import (
 )
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Status, Step
+from tts_cli.core import BadRow, Row, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
 from tts_cli.events import Event
@@ -97,6 +97,8 @@ def synthesize(
     own: str = "",
     origins: Mapping[str, str] | None = None,
     book: BookFacts | None = None,
+    edits: Mapping[str, Row] | None = None,
+    open_session: Callable[..., LocalSession] = LocalSession,
 ) -> RunResult:
     """Synthesize the rows of a manifest that a folder does not have yet.
 
@@ -106,6 +108,8 @@ def synthesize(
         own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
         origins: origin of each setting that is not built in.
         book: the book that the rows come from; None: a manifest.
+        edits: rows in place of those of the manifest, by id.
+        open_session: makes the session, or returns one that is open already.
     Raises:
         TtsCliError, Interrupted: the run ended before its first row.
     """
@@ -116,7 +120,7 @@ def synthesize(
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
     with Store(out, config, info) as folder:
-        plan = Plan(source, config, info, folder, maker=maker, voices=voices)
+        plan = Plan(source, config, info, folder, maker=maker, voices=voices, edits=edits)
         read_plan(plan, screen)
         while plan.back:  # removed rows that the manifest has again
             folder.restore(plan.back)
@@ -129,7 +133,7 @@ def synthesize(
         folder.open()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
         is_int16 = folder.writer.accepts_int16
-        local = LocalSession(config, info, plan.planner.cloning, is_int16=is_int16)
+        local = open_session(config, info, plan.planner.cloning, is_int16=is_int16)
         with closing(local) as session:
             if plan.voices.to_make():
                 make_missing_voices(plan, session, screen.step)
@@ -157,12 +161,18 @@ def synthesize(
 
 
 def look(
-    source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
+    source: Manifest,
+    config: RunConfig,
+    out: Path,
+    screen: Screen,
+    *,
+    own: str = "",
+    edits: Mapping[str, Row] | None = None,
 ) -> DryRunReport:
-    """Plan a run without writing anything."""
+    """Plan a run without writing anything. See `synthesize`."""
     config, info, maker = approved(config)
     folder = Store(out, config, info)
-    plan = Plan(source, config, info, folder, maker=maker, keeps=False)
+    plan = Plan(source, config, info, folder, maker=maker, edits=edits, keeps=False)
     read_plan(plan, screen)
     report = DryRunReport(plan, measured_xrt(out))
     if folder.is_new:

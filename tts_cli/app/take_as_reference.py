@@ -168,7 +168,7 @@ def take_as_reference(out: Path, take: str) -> TakeAsReference:
     """Return a row's current take, or another take of it. Raises UsageError if it does not
     exist.
     """
-    spoken = SourceFolder(out)
+    spoken = SourceFolder(out, RunConfig())
     journal = spoken.journal
     choice = parse_choice(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)

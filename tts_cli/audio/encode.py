@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Encoded, Result, Task
+from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Remark, Result, Task
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
@@ -19,10 +21,15 @@ from tts_cli.hashing import hashed_values, sha256_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from tts_cli.audio.inspection import AudioFacts
+    from tts_cli.audio.loudness import LevelTarget
+    from tts_cli.audio.presets import Preset
     from tts_cli.audio.treatment import PostProcessing, PostProcessReport
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
+
+Made = tuple[bytes, "PostProcessReport | None"]  # a file, and what was done to its samples first
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,9 @@ class Delivery:
     pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
     # Measure, level and highest true peak; names such as ebu are resolved.
     level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
+    kbps: int | None = field(default=None, metadata={"as_before": None})
+    preset: str | None = field(default=None, metadata={"as_before": None})
+    pace: tuple[float, float | None] | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
@@ -62,6 +72,7 @@ def delivery_of(treatment: PostProcessing, format: str, subtype: str, rate_hz: i
         f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
         treatment.pad_s if any(treatment.pad_s) else None,
         None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+        preset=None if treatment.preset is None else treatment.preset.name,
     )
 
 
@@ -94,14 +105,23 @@ class Encoder:
         self.suffix = f".{config.format}"
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
-        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
+        self.kbps = config.bitrate
+        self.subtype = check_format(config.format, config.subtype, self.rate_hz, self.kbps)
         from tts_cli.audio.treatment import PostProcessing  # and numpy with it
 
         self.treatment = PostProcessing.of(config)
         self.treatment.require_packages()
-        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery_hash = delivery_hash(self.delivery)
+        self.preset = self.treatment.preset
+        delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
+        self.delivery = replace(delivery, kbps=self.kbps)
+        self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
+
+    def delivery_hash_of(self, pace: FilePace) -> str:
+        """Return the hash of the delivery of a row with this pace."""
+        if pace == AS_SYNTHESIZED:
+            return self.delivery_hash
+        return delivery_hash(replace(self.delivery, pace=(pace.speed, pace.fit_s)))
 
     @property
     def accepts_int16(self) -> bool:
@@ -114,6 +134,7 @@ class Encoder:
         samples: np.ndarray[Any, Any],
         codes: np.ndarray[Any, Any] | None = None,
         tags: Tags = NO_TAGS,
+        pace: FilePace = AS_SYNTHESIZED,
     ) -> Encoded:
         """Encode a take's files in memory.
 
@@ -121,13 +142,30 @@ class Encoder:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, used only if the run saves codes.
             tags: title, voice and comment of the file.
+            pace: of the file.
         Raises:
             RowError: the samples are empty or not finite.
         """
-        processed, applied = postprocess(samples, self.native_rate_hz, self.rate_hz, self.treatment)
-        data = encode(processed, self.rate_hz, self.format, self.subtype, tags)
+
+        def make(treatment: PostProcessing) -> Made:
+            rates_hz = self.native_rate_hz, self.rate_hz
+            processed, applied = postprocess(samples, *rates_hz, treatment)
+            given = self.rate_hz, self.format, self.subtype, tags, self.kbps
+            return encode(processed, *given), applied
+
+        treatment = self.treatment if pace == AS_SYNTHESIZED else replace(self.treatment, pace=pace)
+        target = treatment.target
+        if self.preset is None or target is None:
+            data, applied = make(treatment)
+            misses = [] if applied is None else treatment.misses(applied)
+        else:
+            retarget = partial(replace, treatment)
+            (data, applied), misses = meet_preset(
+                self.preset, target, lambda target: make(retarget(target=target))
+            )
+        if applied is not None:
+            misses = misses + treatment.slot_misses(applied, len(samples) / self.native_rate_hz)
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
-        misses = () if applied is None else tuple(self.treatment.misses(applied))
         return Encoded(
             audio=data,
             codes=coded,
@@ -136,8 +174,28 @@ class Encoder:
             codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
             num_samples=len(samples),
             applied=applied,
-            remarks=misses,
+            remarks=tuple(misses),
         )
+
+
+def meet_preset(
+    preset: Preset, target: LevelTarget, make: Callable[[LevelTarget], Made]
+) -> tuple[Made, list[Remark]]:
+    """Encode a row until the file meets a preset.
+
+    Args:
+        make: encodes the row with a target.
+    Returns:
+        What `make` returned last, and remarks where the file does not meet the preset.
+    """
+    from tts_cli.audio.inspection import inspect  # and soundfile with it
+
+    def attempt(target: LevelTarget) -> tuple[Made, AudioFacts]:
+        made = make(target)
+        return made, inspect(io.BytesIO(made[0]))
+
+    made, facts = preset.meet(target, attempt)
+    return made, [] if facts.level_db(preset.measure) is None else preset.misses(facts)
 
 
 def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: str) -> Result:
@@ -158,7 +216,7 @@ def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: s
     tags = Tags.of_row(task.id, task.request.voice, comment)
     files, problem = None, None
     try:
-        files = make(task.id, spoken.samples, spoken.codes, is_truncated, take, tags)
+        files = make(task.id, spoken.samples, spoken.codes, is_truncated, take, tags, task.pace)
     except RowError as error:
         log.debug("row %s cannot be written", task.id, exc_info=True)
         problem = str(error)

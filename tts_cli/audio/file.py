@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.audio.bit_rate import check_bit_rate, encoder_options
 from tts_cli.audio.tags import Tags, put_tags, wav_chunk
 from tts_cli.errors import RowError, SetupError, UsageError
 
@@ -38,13 +39,15 @@ _WAV_TAGS = {  # format tag, bits per sample
 NO_TAGS = Tags(software="")
 
 
-def check_format(format: str, subtype: str, rate_hz: int) -> str:
+def check_format(format: str, subtype: str, rate_hz: int, kbps: int | None = None) -> str:
     """Check that audio can be written in a format, before any is synthesized.
 
+    Args:
+        kbps: bit rate of a lossy format; None: the format's own.
     Returns:
         The subtype that will be used; lossy formats have their own.
     Raises:
-        UsageError: the format does not support the sample rate.
+        UsageError: the format does not support the sample rate or the bit rate.
         SetupError: libsndfile is too old for the format.
     """
     known_hz = {"mp3": MP3_RATES_HZ, "opus": OPUS_RATES_HZ}.get(format)
@@ -63,7 +66,12 @@ def check_format(format: str, subtype: str, rate_hz: int) -> str:
                 f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}",
                 remedy="install a newer soundfile, or use --format wav",
             )
+    check_bit_rate(format, rate_hz, kbps)
     return coding
+
+
+def is_lossy(format: str) -> bool:
+    return format in _LOSSY
 
 
 def container_of(format: str) -> str:
@@ -89,7 +97,12 @@ def resample(
 
 
 def encode(
-    samples: Samples, rate_hz: int, format: str, subtype: str, tags: Tags = NO_TAGS
+    samples: Samples,
+    rate_hz: int,
+    format: str,
+    subtype: str,
+    tags: Tags = NO_TAGS,
+    kbps: int | None = None,
 ) -> bytes:
     """Encode a mono file.
 
@@ -97,6 +110,7 @@ def encode(
         samples: (n,) float32, clipped to [-1, 1], or int16.
         subtype: as `check_format` returned it.
         tags: title, voice and comment of the file.
+        kbps: bit rate of a lossy format; None: the format's own.
     Raises:
         RowError: the samples are empty or not finite.
     """
@@ -115,8 +129,8 @@ def encode(
     elif subtype == "PCM_24":
         values = _to_int24(samples) << 8  # libsndfile reads the upper 24 of 32 bits
     buffer = io.BytesIO()
-    container = container_of(format)
-    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=container) as file:
+    options = {"format": container_of(format), **encoder_options(format, rate_hz, kbps)}
+    with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, **options) as file:
         put_tags(file, tags)
         for start in range(0, len(values), _BLOCK):
             file.write(values[start : start + _BLOCK])

@@ -37,6 +37,8 @@ FLOOR_STEPS = 5
 FLOOR_POWER = 1e-12  # -120 dBFS: below is digital silence
 TOLERANCE_DB = 0.02
 PASSES = 6
+STRETCH_S = 30.0  # measured together
+SETTLING_BLOCKS = 5  # 0.5 s, after which the start of the filters has no effect
 MAX_LIMITED_DB = 12.0  # a larger reduction changes the sound
 MAX_GAIN_DB = 40.0  # audio that needs more is not speech
 SUSPECT_DB = 0.5  # a larger deviation from the target is reported
@@ -151,6 +153,54 @@ def gated_lufs(blocks: list[float]) -> float | None:
     return 10 * math.log10(float(powers[is_used].mean()))
 
 
+class Meter:
+    """Measures audio that arrives in pieces: RMS, or loudness by gating blocks."""
+
+    def __init__(self, rate_hz: int, by: str) -> None:
+        self._rate_hz, self._by = rate_hz, by
+        self._step = round(rate_hz * GATE_S / 4)  # from block to block
+        self._length, self._energy = 0, 0.0
+        self._waiting: list[Array] = []
+        self._num_waiting = 0
+        self._front = 0  # blocks at the start of the waiting samples that were already counted
+        self._blocks: list[float] = []
+
+    def add(self, samples: Array) -> None:
+        """Add the next samples."""
+        values = samples.astype(np.float64)
+        self._length += len(values)
+        self._energy += float(values @ values)
+        if self._by == "rms":
+            return
+        self._waiting.append(samples)
+        self._num_waiting += len(samples)
+        if self._num_waiting >= STRETCH_S * self._rate_hz:
+            self._measure()
+
+    def level_db(self) -> float | None:
+        """Return the level of all samples."""
+        if self._by == "rms" or self._length < GATE_S * self._rate_hz:
+            power = self._energy / max(1, self._length)
+            return 10 * math.log10(power) if power > 0 else None
+        self._measure()
+        return gated_lufs(self._blocks)
+
+    def _measure(self) -> None:
+        """Measure the blocks of the waiting samples. The last ones are measured again with the next
+        samples, because the filters need some time before the first new block.
+        """
+        stretch = np.concatenate(self._waiting)
+        steps = len(stretch) // self._step
+        if steps < 4:
+            return
+        blocks = block_lufs(stretch[: steps * self._step], self._rate_hz)
+        self._blocks += blocks[self._front :]
+        done = max(0, len(blocks) - SETTLING_BLOCKS)
+        self._front = len(blocks) - done
+        self._waiting = [stretch[done * self._step :]]
+        self._num_waiting = len(self._waiting[0])
+
+
 def rms_dbfs(samples: Array) -> float | None:
     """Return the root mean square of (n,) float samples; 0 is a full-scale square wave."""
     values = samples.astype(np.float64)
@@ -170,7 +220,11 @@ def floor_dbfs(samples: Array, rate_hz: int) -> float | None:
     step = round(FLOOR_STEP_S * rate_hz)
     whole = len(samples) // step * step
     steps = samples[:whole].astype(np.float64).reshape(-1, step)
-    powers = np.einsum("ij,ij->i", steps, steps) / step
+    return floor_of_powers(np.einsum("ij,ij->i", steps, steps) / step)
+
+
+def floor_of_powers(powers: Array) -> float | None:
+    """Return the floor from the (n,) mean squares of steps of 0.01 s; see `floor_dbfs`."""
     if len(powers) < FLOOR_STEPS:
         return None
     windows = np.lib.stride_tricks.sliding_window_view(powers, FLOOR_STEPS)

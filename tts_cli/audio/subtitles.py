@@ -101,15 +101,15 @@ def subtitles(texts: Iterable[TimedText], format: str) -> str:
     return "".join(pieces)
 
 
-def shifted(content: str, by_s: float) -> str:
-    """Return a subtitle file, which a user may have edited, with its times shifted; none is before
-    0.
+def shifted(content: str, by_s: float, scale: float = 1.0) -> str:
+    """Return a subtitle file, which a user may have edited, with its times multiplied and then
+    shifted; none is before 0.
     """
 
     def moved(found: re.Match[str]) -> str:
         hours, minutes, seconds, point, ms = found.groups()
         second = 60 * (60 * int(hours or 0) + int(minutes)) + int(seconds)
-        return clock(max(0, 1000 * second + int(ms) + round(1000 * by_s)), point)
+        return clock(max(0, round((1000 * second + int(ms)) * scale + 1000 * by_s)), point)
 
     return _TIMES.sub(lambda line: _MOMENT.sub(moved, line.group()), content)
 

@@ -17,13 +17,17 @@ import numpy as np
 from tts_cli import extras
 from tts_cli.audio.join import FADE_S, Array, fade_in_, speech_span
 from tts_cli.audio.loudness import LevelTarget, LoudnessReport, level
-from tts_cli.core import Remark
+from tts_cli.audio.presets import Preset, preset_of
+from tts_cli.audio.stretch import stretch
+from tts_cli.config import MAX_FIT_SPEED
+from tts_cli.core import AS_SYNTHESIZED, FilePace, Kind, Remark
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 
 TRIM_MARGIN_S = 0.05  # silence left at a trimmed end
+SLOT_TOLERANCE_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,20 @@ class PostProcessReport:
     trimmed_end_s: float = 0.0  # silence cut off at the end
     pad_start_s: float = 0.0  # silence added at the start
     pad_end_s: float = 0.0  # silence added at the end
+    speed: float = 1.0  # speed of the speech compared with its synthesis (since 0.4)
+    # length that the file had to fit into; null: none was requested (since 0.4)
+    fit_s: float | None = None
     level: LoudnessReport = field(default_factory=LoudnessReport)
 
     @property
     def start_shift_s(self) -> float:
         """How much later the audio starts in the file."""
-        return self.pad_start_s - self.trimmed_start_s
+        return self.pad_start_s - self.trimmed_start_s / self.speed
 
-    @property
-    def added_s(self) -> float:
-        """How much longer the file is than the samples."""
-        cut_s = self.trimmed_start_s + self.trimmed_end_s
-        return self.pad_start_s + self.pad_end_s - cut_s
+    def length_s(self, samples_s: float) -> float:
+        """Return the length of the file of samples of this length."""
+        kept_s = samples_s - self.trimmed_start_s - self.trimmed_end_s
+        return self.pad_start_s + kept_s / self.speed + self.pad_end_s
 
     def as_dict(self) -> dict[str, Any]:
         """Return a flat dict, as in a line of the journal."""
@@ -66,6 +72,9 @@ class PostProcessing:
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
     target: LevelTarget | None = None
+    # Limits that the file must meet. Not in the repr, which is part of the keys of older chapters.
+    preset: Preset | None = field(default=None, repr=False)
+    pace: FilePace = field(default=AS_SYNTHESIZED, repr=False)  # of one row
 
     @classmethod
     def of(cls, config: RunConfig) -> PostProcessing:
@@ -75,6 +84,7 @@ class PostProcessing:
             config.trim,
             config.pad or (0.0, 0.0),
             None if config.loudness is None else LevelTarget.of(config.loudness),
+            None if config.preset is None else preset_of(config.preset),
         )
 
     @property
@@ -89,11 +99,12 @@ class PostProcessing:
             require_levels("--highpass")
 
     def shape(self, samples: Array, rate_hz: int) -> tuple[Array, PostProcessReport]:
-        """High-pass, trim and pad (n,) float32 samples, n >= 1, at the model's rate."""
+        """High-pass, trim, stretch and pad (n,) float32 samples, n >= 1, at the model's rate."""
         if self.highpass_hz is not None:
             samples = highpass(samples, rate_hz, self.highpass_hz)
-        applied = PostProcessReport(self.highpass_hz)
-        if self.is_trimmed:
+        applied, (speed, fit_s) = PostProcessReport(self.highpass_hz), self.pace
+        is_too_long = fit_s is not None and len(samples) > fit_s * rate_hz
+        if self.is_trimmed or is_too_long:
             start, end = trim(samples, rate_hz)
             applied = replace(
                 applied,
@@ -101,11 +112,17 @@ class PostProcessing:
                 trimmed_end_s=(len(samples) - end) / rate_hz,
             )
             samples = _cut(samples, start, end, rate_hz)
-        if any(self.pad_s):
-            before, after = (round(seconds * rate_hz) for seconds in self.pad_s)
+        before, after = (round(seconds * rate_hz) for seconds in self.pad_s)
+        if fit_s is not None:
+            room = max(1, round(fit_s * rate_hz) - before - after)
+            speed = min(MAX_FIT_SPEED, max(1.0, len(samples) / room))
+            after += max(0, room - round(len(samples) / speed))
+        if speed != 1:
+            samples = stretch(samples, rate_hz, speed)
+        if before or after:
             samples = np.pad(samples, (before, after))
-            applied = replace(applied, pad_start_s=before / rate_hz, pad_end_s=after / rate_hz)
-        return samples, applied
+        applied = replace(applied, pad_start_s=before / rate_hz, pad_end_s=after / rate_hz)
+        return samples, replace(applied, speed=speed, fit_s=fit_s)
 
     def level(
         self, samples: Array, rate_hz: int, applied: PostProcessReport
@@ -114,11 +131,37 @@ class PostProcessing:
         if self.target is None:
             return samples, applied
         samples, levelling = level(samples, rate_hz, self.target)
+        before, after = (round(s * rate_hz) for s in (applied.pad_start_s, applied.pad_end_s))
+        if self.has_room_tone and before + after:
+            samples[:before] = self.quiet(before)
+            samples[len(samples) - after :] = self.quiet(after)
         return samples, replace(applied, level=levelling)
+
+    @property
+    def has_room_tone(self) -> bool:
+        """Whether added silence is a faint noise."""
+        return self.preset is not None and self.preset.room_tone_dbfs is not None
+
+    def quiet(self, num_samples: int) -> Array:
+        """Return (n,) float32: the silence to add at an end, always the same."""
+        if self.preset is None or self.preset.room_tone_dbfs is None:
+            return np.zeros(num_samples, np.float32)
+        peak = 10 ** (self.preset.room_tone_dbfs / 20) * np.sqrt(3)
+        noise = np.random.default_rng(0).random(num_samples, np.float32)
+        return np.asarray((2 * noise - 1) * peak, np.float32)
 
     def misses(self, applied: PostProcessReport) -> list[Remark]:
         """Return remarks where a row's audio does not meet the requested level."""
         return [] if self.target is None else applied.level.misses(self.target)
+
+    @staticmethod
+    def slot_misses(applied: PostProcessReport, samples_s: float) -> list[Remark]:
+        """Return a remark if a row does not fit into its time."""
+        length_s, fit_s = applied.length_s(samples_s), applied.fit_s
+        if fit_s is None or length_s <= fit_s + SLOT_TOLERANCE_S:
+            return []
+        text = f"{length_s:.2f} s at {applied.speed:g} times the speed, for a slot of {fit_s:.2f} s"
+        return [Remark(Kind.SLOT, text)]
 
 
 def trim(samples: Array, rate_hz: int) -> tuple[int, int]:

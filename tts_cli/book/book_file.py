@@ -18,6 +18,8 @@ from typing import Any
 
 from tts_cli.atomic import link_atomic, write_atomic
 from tts_cli.audio.file import is_whole_audio
+from tts_cli.audio.labels import CUE
+from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.subtitles import TimedText
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.utterances import Utterance
@@ -32,7 +34,7 @@ log = logging.getLogger(__name__)
 SCHEMA = 1
 _SUFFIXES = (
     *(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b")),
-    *FORMS,
+    *(*FORMS, *(f".{suffix}" for suffix in LABEL_SUFFIXES.values()), f".{CUE}", ".jpg", ".png"),
 )  # of the files of books
 
 
@@ -52,6 +54,7 @@ class MadeBook:
 
     chapters: dict[int, tuple[MadeFile, JoinedChapter]] = field(default_factory=dict)  # from 0
     others: list[MadeFile] = field(default_factory=list)  # one file of all, subtitles
+    unwritten: list[str] = field(default_factory=list, compare=False)  # titles without a file
 
     @property
     def files(self) -> list[MadeFile]:
@@ -105,6 +108,8 @@ def read_made(out: Path) -> MadeBook:
         for number, chapter in enumerate(values["chapters"]):
             if chapter["path"] is not None:
                 made.chapters[number] = _made_file(chapter), _joined(chapter)
+            elif chapter["sentences"]:
+                made.unwritten.append(str(chapter["title"]))
     except FileNotFoundError:
         return MadeBook()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

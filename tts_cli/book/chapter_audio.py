@@ -16,8 +16,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
+import soxr
 
 from tts_cli.atomic import atomic_path
+from tts_cli.audio.bit_rate import encoder_options
 from tts_cli.audio.file import (
     NO_TAGS,
     check_format,
@@ -29,7 +31,9 @@ from tts_cli.audio.file import (
     wav_end,
     wav_header,
 )
+from tts_cli.audio.inspection import AudioFacts, inspect
 from tts_cli.audio.join import FADE_S, MARGIN_S, Array, fade_in_, trim_to_speech
+from tts_cli.audio.loudness import LevelTarget
 from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.book.leveling import ChapterLevel
@@ -79,25 +83,54 @@ def write_chapter(
     subtype: str,
     treatment: PostProcessing = AS_IT_IS,
     tags: Tags = NO_TAGS,
+    file_hz: int | None = None,
+    kbps: int | None = None,
 ) -> JoinedChapter:
-    """Join rows into the file `path`.
+    """Join rows into the file `path`, which is made again until it meets the treatment's preset.
 
     Args:
         takes: at least one; all of one sample rate.
         treatment: of the chapter; each voice gets one gain.
         tags: of the file.
+        file_hz: sample rate of the file; None: that of the rows.
+        kbps: bit rate of a lossy format; None: the format's own.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
         DiskFull: the disk is full; no file remains.
     """
     rate_hz = _rate_of(takes[0].path)
-    subtype = check_format(format, subtype, rate_hz)
-    is_int16 = subtype == "PCM_16" and treatment.is_none
+    subtype = check_format(format, subtype, file_hz or rate_hz, kbps)
+    sink = _SinkOptions(rate_hz, file_hz or rate_hz, format, subtype, tags, kbps)
+    preset, target = treatment.preset, treatment.target
+    if preset is None or target is None:
+        return _write_once(path, takes, sink, treatment)
+
+    def attempt(target: LevelTarget) -> tuple[JoinedChapter, AudioFacts]:
+        made = _write_once(path, takes, sink, replace(treatment, target=target))
+        return made, inspect(path)
+
+    joined, facts = preset.meet(target, attempt)
+    encoded = {
+        "after_db": facts.level_db(preset.measure),
+        "true_peak_dbtp": facts.peak_dbtp,
+        "floor_dbfs": facts.floor_dbfs,
+    }
+    applied: dict[str, Any] = dict(joined.applied or {})
+    applied |= {name: None if db is None else round(db, 3) for name, db in encoded.items()}
+    applied["misses"] = [miss.text for miss in preset.misses(facts)]
+    return replace(joined, applied=applied)
+
+
+def _write_once(
+    path: Path, takes: list[RowAudio], options: _SinkOptions, treatment: PostProcessing
+) -> JoinedChapter:
+    rate_hz, file_hz = options.rate_hz, options.file_hz
+    is_int16 = options.subtype == "PCM_16" and treatment.is_none
     level = _level_of(takes, rate_hz, treatment)
     spans: list[SpeechSpan] = []
     num_samples = 0
-    with atomic_path(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
+    with atomic_path(path) as part, _open_sink(part, options) as sink:
         for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
             if level is not None:
                 if span is not None:
@@ -108,7 +141,8 @@ def write_chapter(
                 spans.append(SpeechSpan(*((num_samples + place) / rate_hz for place in span)))
             num_samples += len(piece)
     applied = None if treatment.is_none else _applied(treatment, level)
-    return JoinedChapter(rate_hz, num_samples, tuple(spans), applied)
+    num_samples = round(num_samples * file_hz / rate_hz)
+    return JoinedChapter(file_hz, num_samples, tuple(spans), applied)
 
 
 def _level_of(
@@ -176,7 +210,7 @@ def _pieces(
     pause, existing = 0, 0  # samples: pause after the last row, and the silence at its end
     front, behind = (round(seconds * rate_hz) for seconds in treatment.pad_s)
     if front:
-        yield np.zeros(front, dtype=np.float32), None
+        yield treatment.quiet(front), None
     for index, take in enumerate(takes):
         is_first, is_last = index == 0, index == len(takes) - 1
         samples = _read(take.path, rate_hz, is_int16)
@@ -188,7 +222,7 @@ def _pieces(
             cut = replace(cut, start=_outer(cut.start, rate_hz) if treatment.is_trimmed else 0)
         else:
             silence = max(0, pause - existing - cut.silence_before)
-            yield np.zeros(silence, dtype=samples.dtype), None
+            yield treatment.quiet(silence).astype(samples.dtype), None
         if is_last:
             end = len(samples)
             if treatment.is_trimmed:
@@ -202,7 +236,7 @@ def _pieces(
         yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
         pause, existing = round(take.pause_after_s * rate_hz), cut.silence_after
     if behind:
-        yield np.zeros(behind, dtype=np.float32), None
+        yield treatment.quiet(behind), None
 
 
 def _outer(cut: int, rate_hz: int) -> int:
@@ -210,24 +244,60 @@ def _outer(cut: int, rate_hz: int) -> int:
     return max(0, cut - round((TRIM_MARGIN_S - MARGIN_S) * rate_hz))
 
 
+@dataclass(frozen=True)
+class _SinkOptions:
+    """The format of a chapter's file."""
+
+    rate_hz: int  # of the rows
+    file_hz: int
+    format: str
+    subtype: str
+    tags: Tags
+    kbps: int | None
+
+
 @contextmanager
 def _open_sink(
-    part: Path, rate_hz: int, format: str, subtype: str, tags: Tags
-) -> Iterator[_WavSink | _EncodedSink]:
+    part: Path, options: _SinkOptions
+) -> Iterator[_WavSink | _EncodedSink | _ResamplingSink]:
+    if options.rate_hz != options.file_hz:
+        with _open_sink(part, replace(options, rate_hz=options.file_hz)) as sink:
+            resampling = _ResamplingSink(sink, options.rate_hz, options.file_hz)
+            yield resampling
+            resampling.finish()
+        return
+    rate_hz, format, subtype = options.file_hz, options.format, options.subtype
     if format == "wav":
         with open(part, "xb") as file:
-            sink = _WavSink(file, rate_hz, subtype, tags)
-            yield sink
-            sink.finish()
+            wav = _WavSink(file, rate_hz, subtype, options.tags)
+            yield wav
+            wav.finish()
         return
+    keywords = {"format": container_of(format), **encoder_options(format, rate_hz, options.kbps)}
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
-        with soundfile.SoundFile(
-            watched, "w", rate_hz, 1, subtype, format=container_of(format)
-        ) as encoder:
-            put_tags(encoder, tags)
+        with soundfile.SoundFile(watched, "w", rate_hz, 1, subtype, **keywords) as encoder:
+            put_tags(encoder, options.tags)
             yield _EncodedSink(encoder, watched, is_int16=subtype == "PCM_16")
         watched.check()
+
+
+class _ResamplingSink:
+    """Changes the sample rate of a chapter on its way into another sink."""
+
+    def __init__(self, sink: Any, rate_hz: int, file_hz: int) -> None:
+        self._sink = sink
+        self._stream = soxr.ResampleStream(rate_hz, file_hz, 1, dtype="float32")
+
+    def write(self, samples: Array) -> None:
+        self._put(self._stream.resample_chunk(samples.astype(np.float32)))
+
+    def finish(self) -> None:
+        self._put(self._stream.resample_chunk(np.zeros(0, np.float32), last=True))
+
+    def _put(self, samples: Array) -> None:
+        if len(samples):
+            self._sink.write(samples)
 
 
 class _WavSink:

@@ -15,21 +15,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tts_cli.audio.loudness import (
-    GATE_S,
     MAX_GAIN_DB,
     Array,
     LevelTarget,
     LoudnessReport,
-    block_lufs,
+    Meter,
     floor_dbfs,
-    gated_lufs,
     limit,
     measured,
     oversampled_peaks,
 )
-
-STRETCH_S = 30.0  # measured together
-SETTLING_BLOCKS = 5  # 0.5 s, after which the start of the filters has no effect
 
 
 @dataclass
@@ -48,54 +43,6 @@ class _Mean:
         return 10 * math.log10(self.power / self.length) if self.power > 0 else None
 
 
-class _Meter:
-    """Measures audio that arrives in pieces: RMS, or loudness by gating blocks."""
-
-    def __init__(self, rate_hz: int, by: str) -> None:
-        self._rate_hz, self._by = rate_hz, by
-        self._step = round(rate_hz * GATE_S / 4)  # from block to block
-        self._length, self._energy = 0, 0.0
-        self._waiting: list[Array] = []
-        self._num_waiting = 0
-        self._front = 0  # blocks at the start of the waiting samples that were already counted
-        self._blocks: list[float] = []
-
-    def add(self, samples: Array) -> None:
-        """Add the next samples."""
-        values = samples.astype(np.float64)
-        self._length += len(values)
-        self._energy += float(values @ values)
-        if self._by == "rms":
-            return
-        self._waiting.append(samples)
-        self._num_waiting += len(samples)
-        if self._num_waiting >= STRETCH_S * self._rate_hz:
-            self._measure()
-
-    def level_db(self) -> float | None:
-        """Return the level of all samples."""
-        if self._by == "rms" or self._length < GATE_S * self._rate_hz:
-            power = self._energy / max(1, self._length)
-            return 10 * math.log10(power) if power > 0 else None
-        self._measure()
-        return gated_lufs(self._blocks)
-
-    def _measure(self) -> None:
-        """Measure the blocks of the waiting samples. The last ones are measured again with the next
-        samples, because the filters need some time before the first new block.
-        """
-        stretch = np.concatenate(self._waiting)
-        steps = len(stretch) // self._step
-        if steps < 4:
-            return
-        blocks = block_lufs(stretch[: steps * self._step], self._rate_hz)
-        self._blocks += blocks[self._front :]
-        done = max(0, len(blocks) - SETTLING_BLOCKS)
-        self._front = len(blocks) - done
-        self._waiting = [stretch[done * self._step :]]
-        self._num_waiting = len(self._waiting[0])
-
-
 @dataclass
 class ChapterLevel:
     """The gains of the voices of a chapter, and the resulting levels.
@@ -111,10 +58,10 @@ class ChapterLevel:
     limited_db: float = 0.0
     peak: float = 0.0
     floor_db: float | None = None
-    _meter: _Meter = field(init=False)
+    _meter: Meter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._meter = _Meter(self.rate_hz, self.target.by)
+        self._meter = Meter(self.rate_hz, self.target.by)
 
     def find_gains(self, pieces: Iterable[Array], voices: Sequence[str]) -> None:
         """Set gains that bring each voice to the target.
@@ -160,7 +107,7 @@ class ChapterLevel:
             missing_db = self.target.level_db - level_db
             gains = {voice: gain_db + missing_db for voice, gain_db in self.gains_db.items()}
             self.gains_db = {voice: min(MAX_GAIN_DB, db) for voice, db in gains.items()}
-        self._meter = _Meter(self.rate_hz, self.target.by)
+        self._meter = Meter(self.rate_hz, self.target.by)
         self.limited_db, self.peak, self.floor_db = 0.0, 0.0, None
 
     def levelling(self) -> LoudnessReport:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +17,8 @@ from tts_cli import extras
 from tts_cli.atomic import atomic_path
 from tts_cli.audio.file import in_blocks
 from tts_cli.errors import RowError, is_disk_error
+
+log = logging.getLogger(__name__)
 
 BIT_RATE = 64_000  # of one channel of speech
 PAUSE_S = 2.0  # between chapters
@@ -35,12 +39,22 @@ def load_av() -> Any:
     return extras.load("m4b", "av", "--join m4b")
 
 
-def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> None:
+def write_m4b(
+    path: Path,
+    parts: list[M4bChapter],
+    metadata: dict[str, str],
+    kbps: int | None = None,
+    cover: bytes | None = None,
+    language: str | None = None,
+) -> None:
     """Encode chapters into one file.
 
     Args:
         parts: at least one; of one sample rate.
         metadata: title, artist and other fields of MP4.
+        kbps: bit rate; None: enough for speech.
+        cover: a JPEG or PNG picture; None: none.
+        language: its code of three letters; None: unknown.
     Raises:
         SetupError: PyAV is missing.
         RowError: a chapter's file cannot be read, or has another rate than the first.
@@ -50,11 +64,15 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
     rate_hz = _rate_of(parts)
     with atomic_path(path) as part:
         try:
-            with av.open(str(part), "w", format="ipod") as container:
+            with av.open(str(part), "w", format="mp4", options={"brand": "M4B "}) as container:
                 container.metadata.update(metadata)
                 aac_hz = min((hz for hz in AAC_RATES_HZ if hz >= rate_hz), default=96_000)
                 stream = container.add_stream("aac", rate=aac_hz, layout="mono")
-                stream.bit_rate = BIT_RATE
+                stream.bit_rate = BIT_RATE if kbps is None else 1000 * kbps
+                if language is not None:
+                    stream.metadata["language"] = language
+                if cover is not None:
+                    _add_cover(av, container, cover)
                 container.set_chapters(_chapters(parts, rate_hz))
                 resampler = av.AudioResampler(stream.format.name, "mono", aac_hz)
                 for samples, at in _samples(parts, rate_hz):
@@ -72,6 +90,20 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
             raise RowError(
                 f"{path}: cannot be encoded: {error}", "use the files of the chapters"
             ) from error
+
+
+def _add_cover(av: Any, container: Any, cover: bytes) -> None:
+    """Add a picture, as it is, before the first sample; one that FFmpeg cannot read is left out."""
+    try:
+        source = av.open(io.BytesIO(cover))
+        packet = next(one for one in source.demux(video=0) if one.size)
+        stream = container.add_stream_from_template(source.streams.video[0])
+    except (av.FFmpegError, ValueError, IndexError, StopIteration) as error:
+        log.warning("the cover cannot be read, and is left out: %s", error)
+        return
+    stream.disposition = av.stream.Disposition.attached_pic
+    packet.stream, packet.pts, packet.dts = stream, 0, 0
+    container.mux(packet)
 
 
 def _rate_of(parts: list[M4bChapter]) -> int:

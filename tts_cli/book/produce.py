@@ -23,6 +23,9 @@ import soundfile
 
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
+from tts_cli.audio.file import is_lossy
+from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
+from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.audio.tags import Tags
@@ -35,13 +38,15 @@ from tts_cli.checks.word_times import FORMS, joined_words, read_words
 from tts_cli.errors import RowError, UsageError
 from tts_cli.named import counted, first_few
 from tts_cli.plain import open_plain
-from tts_cli.sources.chapters import Book
+from tts_cli.sources.chapters import Book, picture_suffix
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
+from tts_cli.text.languages import long_code_of
 
 log = logging.getLogger(__name__)
 
 M4B_NAME = "book.m4b"
+CUE_NAME = "book.cue"
 MAX_STEM_BYTES = 80
 MAX_VOICES = 5  # that a file's metadata names
 _VERSION = 2  # of how files are made; a new one makes all of them again
@@ -58,12 +63,17 @@ class BookOrder:
     format: str  # of chapters, as of rows
     subtype: str
     subtitles: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     has_words: bool = False  # times of words, where rows have them
     is_m4b: bool = False
     comment: str = ""  # in the metadata of all files
     row_format: str = ""  # of rows; "": that of chapters
     treatment: PostProcessing = AS_IT_IS  # of chapters; the files of rows do not change
     voice: str = ""  # of rows without one
+    file_hz: int | None = None  # sample rate of chapters; None: that of rows
+    kbps: int | None = None  # bit rate of lossy files; None: the format's own
+    cover: bytes | None = None  # JPEG or PNG
+    unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
 
 
 @dataclass
@@ -73,6 +83,7 @@ class Produced:
     made: MadeBook = field(default_factory=MadeBook)
     seconds: float = 0.0  # of the chapters
     incomplete: list[str] = field(default_factory=list)  # chapters without a file, with reasons
+    failing: list[str] = field(default_factory=list)  # chapters that miss a limit of the preset
     kept: list[str] = field(default_factory=list)  # files of kinds that were not requested
 
 
@@ -89,13 +100,15 @@ def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list
     numbers = sorted({row.chapter for row in script})
     suffixes = _suffixes(wanted)
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
-    return [*names, M4B_NAME] if wanted.is_m4b else names
+    names += [M4B_NAME] * wanted.is_m4b
+    return names + [CUE_NAME] * (CUE in wanted.labels)
 
 
 def _suffixes(wanted: BookOrder) -> list[str]:
     """Return the suffixes of a chapter's files, without a dot."""
     forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
-    return [wanted.format, *wanted.subtitles, *forms]
+    labels = [LABEL_SUFFIXES[form] for form in wanted.labels if form != CUE]
+    return [wanted.format, *wanted.subtitles, *labels, *forms]
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
@@ -175,11 +188,15 @@ class _Producer:
                 made.chapters[number] = found
                 produced.seconds += found[1].seconds
                 self._time_parts(number)
-                made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
+                forms = [*self._wanted.subtitles, *(set(self._wanted.labels) - {CUE})]
+                made.others += [self._timed_file(number, form) for form in sorted(forms)]
                 if self._wanted.has_words:
                     made.others += self._words(number)
+        made.others += self._cover()
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
+        if CUE in self._wanted.labels and len(made.chapters) == len(self._rows):
+            made.others.append(self._cue())
         made.others += self._unasked()
         self._files.remove({file.path for file in made.files})
         write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
@@ -188,6 +205,8 @@ class _Producer:
     def _unasked(self) -> list[MadeFile]:
         """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
+        kinds |= {CUE} if CUE in self._wanted.labels else set()
+        kinds |= set() if self._wanted.cover is None else {"jpg", "png"}
         found = [
             file
             for file in self._before.files
@@ -209,6 +228,8 @@ class _Producer:
         """Make the file of a chapter; None: a row is missing."""
         rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
         lost = [row.id for row in rows if row.id in self._missing]
+        if lost and number in self._wanted.unselected:
+            return None
         if lost:
             missing = counted(len(lost), "row is", "rows are")
             self._produced.incomplete.append(f"{name}: {missing} missing: {first_few(lost)}")
@@ -220,23 +241,37 @@ class _Producer:
         ]
         try:
             treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
+            kbps = wanted.kbps if is_lossy(wanted.format) else None
+            preset = wanted.treatment.preset
+            more = (wanted.file_hz, kbps, preset and preset.name)
+            treated += [str(more)] if any(more) else []
             key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
                     if old == made:
+                        self._note_misses(name, joined)
                         return made, joined
             log.info("joining %s", name)
             path, tags = self._out / name, self._tags(number, takes)
             with self._files.replacing(name):
                 joined = write_chapter(
-                    path, takes, wanted.format, wanted.subtype, wanted.treatment, tags
+                    *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
+                    *(wanted.file_hz, kbps),
                 )
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
-        for miss in (joined.applied or {}).get("misses", []):
+        misses = (joined.applied or {}).get("misses", [])
+        for miss in misses if wanted.treatment.preset is None else []:
             log.warning("%s: %s", name, miss)
+        self._note_misses(name, joined)
         return self._files.made(name, key), joined
+
+    def _note_misses(self, name: str, joined: JoinedChapter) -> None:
+        """Note where a chapter does not meet the preset."""
+        if self._wanted.treatment.preset is not None:
+            misses = (joined.applied or {}).get("misses", [])
+            self._produced.failing += [f"{name}: {miss}" for miss in misses]
 
     def _audio_of(self, row: Utterance) -> Path:
         """Return the file of a row."""
@@ -261,9 +296,10 @@ class _Producer:
             if len(found) > 1:
                 self._parts[row.id] = found
 
-    def _subtitles(self, number: int, form: str) -> MadeFile:
+    def _timed_file(self, number: int, form: str) -> MadeFile:
+        """Write the subtitles or the labels of a chapter."""
         file, joined = self._produced.made.chapters[number]
-        name = _name_of(self._book, number, form)
+        name = _name_of(self._book, number, LABEL_SUFFIXES.get(form, form))
         rows_format = self._wanted.row_format  # part of the key since rows are used for times
         apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
         key = _key([file.key, form, *apart])
@@ -275,7 +311,8 @@ class _Producer:
                 whole = TimedText(row.text, span.start_s, span.end_s, pauses)
                 parts = self._parts.get(row.id, [])
                 texts += [replace(part, pauses=pauses) for part in parts] or [whole]
-            write_atomic(path, subtitles(texts, form).encode())
+            text = labels(texts, form) if form in LABEL_SUFFIXES else subtitles(texts, form)
+            write_atomic(path, text.encode())
 
         return self._written(name, key, write)
 
@@ -307,6 +344,27 @@ class _Producer:
             write(self._out / name)
         return self._files.made(name, key)
 
+    def _cover(self) -> list[MadeFile]:
+        """Write the cover, unless the folder has a picture of the user with its name."""
+        if (cover := self._wanted.cover) is None:
+            return []
+        name = f"cover{picture_suffix(cover)}"
+        is_ours = any(file.path == name for file in self._before.files)
+        if (self._out / name).exists() and not is_ours:
+            return []
+        write = partial(write_atomic, data=cover)
+        return [self._written(name, hashlib.sha256(cover).hexdigest(), write)]
+
+    def _cue(self) -> MadeFile:
+        tracks = [
+            (file.path, self._book.chapters[number].title)
+            for number, (file, _) in self._produced.made.chapters.items()
+        ]
+        if len(tracks) > MAX_TRACKS:
+            log.warning("%s has the first %d chapters: cue sheets end there", CUE_NAME, MAX_TRACKS)
+        text = cue_sheet(self._book.title or "", self._book.author or "", tracks[:MAX_TRACKS])
+        return self._written(CUE_NAME, _key([text]), partial(write_atomic, data=text.encode()))
+
     def _m4b(self) -> MadeFile:
         chapters = self._produced.made.chapters
         titles = [self._book.chapters[number].title for number in chapters]
@@ -317,13 +375,17 @@ class _Producer:
             "genre": "Audiobook",
             "comment": self._wanted.comment,
         }
-        key = _key([titles, metadata, [file.key for file, _ in chapters.values()]])
+        wanted, language = self._wanted, long_code_of(self._book.language or "")
+        cover = wanted.cover and hashlib.sha256(wanted.cover).hexdigest()
+        more = [one for one in (wanted.kbps, cover, language) if one is not None]
+        key = _key([titles, metadata, [file.key for file, _ in chapters.values()], *more])
 
         def write(path: Path) -> None:
             log.info("joining %s", M4B_NAME)
             files = [self._out / file.path for file, _ in chapters.values()]
             told = {key: text for key, text in metadata.items() if text}
-            write_m4b(path, list(map(M4bChapter, titles, files)), told)
+            parts = list(map(M4bChapter, titles, files))
+            write_m4b(path, parts, told, wanted.kbps, wanted.cover, language)
 
         return self._written(M4B_NAME, key, write)
 

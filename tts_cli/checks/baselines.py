@@ -103,7 +103,7 @@ def speech_s(take: JournalEntry) -> float | None:
     if take.finish_reason is Finish.WORDLESS or (take.letters or 0) < MIN_LETTERS:
         return None
     silent_s = (take.silence_start_s or 0.0) + (take.silence_end_s or 0.0)
-    seconds = take.audio_s - take.added_s - silent_s - sum(_gaps_s(take))
+    seconds = take.samples_s - silent_s - take.speed * sum(_gaps_s(take))
     return seconds if seconds > 0.2 else None
 
 

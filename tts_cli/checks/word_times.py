@@ -73,13 +73,15 @@ class WordTimes(msgspec.Struct, frozen=True):
             return None
         return found
 
-    def moved(self, by_s: float, audio_s: float, sha256: str) -> WordTimes:
-        """Return the times in another file of the same speech, which starts later."""
+    def moved(self, by_s: float, audio_s: float, sha256: str, scale: float = 1.0) -> WordTimes:
+        """Return the times in another file of the same speech, which is longer by a factor, and
+        starts later.
+        """
         words = [
             replace(
                 word,
-                start_s=round(min(max(word.start_s + by_s, 0.0), audio_s), 3),
-                end_s=round(min(max(word.end_s + by_s, 0.0), audio_s), 3),
+                start_s=round(min(max(word.start_s * scale + by_s, 0.0), audio_s), 3),
+                end_s=round(min(max(word.end_s * scale + by_s, 0.0), audio_s), 3),
             )
             for word in self.words
         ]

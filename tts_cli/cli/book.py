@@ -10,21 +10,22 @@ import click
 from click.core import ParameterSource
 
 from tts_cli.cli.options import (
-    REQUIRED_OUT,
+    OUT,
     SPEAKING,
+    SectionedOption,
     common_options,
     group,
     settings,
 )
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import echo, show_or_warn, shown_duration
+from tts_cli.cli.screen import echo, echo_json, show_or_warn, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import capped, counted, first_few
 from tts_cli.plan.remembered import BookFacts
 from tts_cli.setting import Topic
-from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
+    from tts_cli.app.book import BookRun
     from tts_cli.book.produce import Produced
     from tts_cli.sources.chapters import Book
 
@@ -40,21 +41,34 @@ _book_options = group(
     settings("encoding", encoding={"help": "Encoding of text files, such as cp1252 or utf-16."}),
 )
 
+_list_option = click.option(
+    "--list",
+    "is_list",
+    cls=SectionedOption,
+    section=Topic.BOOK.heading,
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="List the chapters with their characters and usual minutes, and stop.",
+)
+
 
 @click.command("book", cls=RememberingCommand)
 @click.argument("book", type=click.Path(path_type=Path), metavar="BOOK")
-@settings(Topic.OUTPUT, out=REQUIRED_OUT)
+@settings(Topic.OUTPUT, out=OUT)
 @_book_options
+@_list_option
 @settings(Topic.MODEL, Topic.DEVICE, *SPEAKING, language={"show_default": "the book's; else auto"})
 @settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 @click.pass_context
-def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int:
+def command(ctx: click.Context, /, book: Path, out: Path | None, **options: Any) -> int:
     """Synthesize a book, one file per chapter.
 
     \b
     Examples:
       tts-cli book novel.epub --out novel/ --voice clara
+      tts-cli book novel.epub --list
+      tts-cli book novel.epub --out novel/ --chapters 1,3-5
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
 
     BOOK is an EPUB, .docx, .html, .pdf, Markdown (.md) or plain text (.txt) file, or a folder of
@@ -68,10 +82,16 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
     from tts_cli.app.book import BookRun
     from tts_cli.cli.synth import run
 
+    is_list = options.pop("is_list")
+    if out is None and not is_list:
+        (param,) = (one for one in ctx.command.params if one.name == "out")
+        raise click.MissingParameter(ctx=ctx, param=param)
     config = RunConfig.from_options({**options, "out": out})
-    work = BookRun(book, config, out, is_m4b=config.join == "m4b")
+    work = BookRun(book, config, out or Path(), is_m4b=config.join == "m4b" and not is_list)
     log_warnings(work.book)
-    show_chapters(work.book, config)
+    if out is None or is_list:
+        return list_chapters(work, config)
+    show_chapters(work, config)
     has_language = ctx.get_parameter_source("language") != ParameterSource.DEFAULT
     source = work.order(has_language=has_language)
     exit_code = run(source, work.config, out, own=work.own, book=BookFacts(book, config))
@@ -79,7 +99,7 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
         return exit_code
     made = work.join()
     show_book(made, config, work.num_chapters)
-    return exit_code or int(bool(made.incomplete))
+    return exit_code or int(bool(made.incomplete or made.failing))
 
 
 def log_warnings(book: Book) -> None:
@@ -87,26 +107,46 @@ def log_warnings(book: Book) -> None:
         log.warning("%s", warning)
 
 
-def show_chapters(book: Book, config: RunConfig) -> None:
+def show_chapters(work: BookRun, config: RunConfig) -> None:
     """List the chapters in a dry run. Warn in any run about a long book with one chapter."""
-    lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
-    if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
+    chapters, outline = work.book.chapters, work.outline()
+    if len(outline) == 1 and outline[0][2] > LONG_S:
         log.warning(
             "the book is one chapter of about %s because it has no headings. Put '# ' before each "
             "heading, and save the book as .md",
-            shown_duration(lengths_s[0]),
+            shown_duration(outline[0][2]),
         )
     if not config.dry_run or config.json:
         return
-    for number, (chapter, seconds) in enumerate(zip(book.chapters, lengths_s, strict=True), 1):
+    for number, (chapter, (_, _, seconds)) in enumerate(zip(chapters, outline, strict=True), 1):
         texts = [one.text for one in chapter.paragraphs if not one.is_heading] or [""]
         first = " ".join(texts[0].split()[:FIRST_WORDS])
         echo(f"chapter {number}: {chapter.title}, about {shown_duration(seconds)}: {first}")
 
 
+def list_chapters(work: BookRun, config: RunConfig) -> int:
+    """Print the chapters of a book."""
+    outline = work.outline()
+    if config.json:
+        names = ("title", "characters", "seconds")
+        chapters = [dict(zip(names, one, strict=True)) for one in outline]
+        echo_json({"title": work.book.title, "language": work.book.language, "chapters": chapters})
+        return 0
+    rows = [
+        (str(number), title, f"{chars:,}", f"{seconds / 60:.1f}")
+        for number, (title, chars, seconds) in enumerate(outline, 1)
+    ]
+    show_table(work.book.title or "chapters", ("", "chapter", "characters", "minutes"), rows)
+    total = shown_duration(sum(seconds for _, _, seconds in outline))
+    echo(f"{counted(len(outline), 'chapter')}, about {total} with pauses")
+    return 0
+
+
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     for reason in capped(made.incomplete, MAX_WARNINGS, "{} more chapters"):
         log.warning("not written: %s", reason)
+    for reason in capped(made.failing, MAX_WARNINGS, "{} more limits"):
+        log.warning("does not meet --preset %s: %s", config.preset, reason)
     if made.kept:
         log.warning(
             "kept as they are: %s of an earlier run with other flags: %s. "

@@ -15,15 +15,21 @@ import click
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.messages import log_skipped
-from tts_cli.cli.options import SectionedCommand, common_options, group, settings
+from tts_cli.cli.options import (
+    SectionedCommand,
+    SectionedOption,
+    common_options,
+    group,
+    settings,
+)
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json, show_table, shown_duration
-from tts_cli.config import RunConfig
+from tts_cli.config import PRESETS, RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
 from tts_cli.events import Event
 from tts_cli.named import capped, counted, shortened
-from tts_cli.setting import Topic
+from tts_cli.setting import Scope, Topic, flag
 from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
@@ -37,6 +43,19 @@ _MAX_PICKS = 10  # choices in a printed command line
 _MAX_TEXT = 48  # characters in a cell
 MAX_PROBLEMS = 5  # problems that are listed
 
+_delivery_options = group(
+    "Delivery",
+    click.option(
+        "--preset",
+        "limits",  # no settings file may turn a check into another one
+        cls=SectionedOption,
+        scope=Scope.ONE_RUN,
+        allow_from_autoenv=False,
+        type=click.Choice(PRESETS),
+        help="Measure the finished files, and list which meet the limits of this recipient.",
+    ),
+)
+
 
 @click.command("check", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -46,6 +65,7 @@ MAX_PROBLEMS = 5  # problems that are listed
     settings(Topic.MODEL, model={"show_default": "the one that made the folder"}),
 )
 @settings("device")
+@_delivery_options
 @group("Rows", settings("only", "take_over"))
 @settings("progress")
 @common_options
@@ -59,6 +79,7 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli check wavs/ --asr openai/whisper-large-v3-turbo --device cuda
       tts-cli check wavs/ --drift --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli check wavs/ --mos
+      tts-cli check novel/ --preset acx
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
 
@@ -69,7 +90,11 @@ def command(folder: Path, **options: Any) -> int:
     repeated words, and garbled passages in long rows. The results are in DIR/checks.jsonl. If you
     run `check` again, only new or replaced audio is transcribed.
 
-    Exit code 1: the current take of a row is suspect, or a row has failed.
+    With --preset, `check` instead measures the finished files, of a book its chapters, and lists
+    which of them meet the limits.
+
+    Exit code 1: the current take of a row is suspect, a row has failed, or a file does not meet a
+    limit.
     """
     from tts_cli.app.check import (
         FolderCheck,
@@ -79,7 +104,10 @@ def command(folder: Path, **options: Any) -> int:
         transcribe_takes,
     )
 
+    limits = options.pop("limits")
     config = RunConfig.from_options({**options, "out": folder})
+    if limits is not None:
+        return inspect_files(folder, limits, config)
     found = FolderCheck(folder, config.only)
     if config.pick and not found.is_kept:
         raise UsageError(f"--pick: {folder} is read-only", remedy="copy it and check the copy")
@@ -100,6 +128,43 @@ def command(folder: Path, **options: Any) -> int:
     picked = pick_best(found, config) if config.pick else []
     show(config, found, picked)
     return int(bool(found.suspects or found.failed))
+
+
+def inspect_files(folder: Path, preset: str, config: RunConfig) -> int:
+    """Measure the finished files of a folder. Return 1 if one does not meet the preset."""
+    from tts_cli.app.inspect import inspect_folder
+    from tts_cli.audio.presets import preset_of
+
+    others = [name for name in ("asr", "mos", "drift", "pick", "only") if getattr(config, name)]
+    if others:
+        raise UsageError(
+            f"--preset measures finished files, {flag(others[0])} takes", "run `check` twice"
+        )
+    files = list(inspect_folder(folder, preset_of(preset)))
+    if not files:
+        raise UsageError(f"{folder}: has no finished files", "synthesize it first")
+    failing = [one for one in files if one.failures]
+    if config.json:
+        facts: list[dict[str, Any]] = []
+        for one in files:
+            checks = [check._asdict() for check in one.checks]
+            facts.append({"path": one.name, "failures": one.failures, "checks": checks})
+        echo_json({"preset": preset, "files": facts})
+        return int(bool(failing))
+    if measured := [one for one in files if one.checks][:_MAX_SHOWN]:
+        limits = measured[0].checks
+        table = [("limits", *(one.limit for one in limits))]
+        for file in measured:
+            table.append(
+                (file.name, *(one.value + " (!)" * (not one.is_met) for one in file.checks))
+            )
+        heads = ("", *(f"{one.name} {one.unit}".rstrip() for one in limits))
+        show_table(f"files in {folder}", heads, table)
+    lines = [f"{one.name}: {', '.join(one.failures)}" for one in failing]
+    for line in capped(lines, _MAX_SHOWN, "{} more files; --json lists all"):
+        echo(line)
+    echo(f"{len(files) - len(failing)} of {counted(len(files), 'file')} meet {preset}")
+    return int(bool(failing))
 
 
 def log_results(events: Events, name: str, did: str) -> None:

@@ -9,10 +9,19 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, settings
+from tts_cli.cli.options import (
+    APPROVED,
+    NAME_BY,
+    OUT,
+    SectionedCommand,
+    common_options,
+    group,
+    settings,
+)
 from tts_cli.cli.progress import long_step
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
 from tts_cli.events import Event
 from tts_cli.named import capped, counted
 from tts_cli.setting import Topic
@@ -30,12 +39,12 @@ MAX_NAMED = 5  # rows not converted that are listed without --json
     out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
     sample_rate={"show_default": "as synthesized"},
 )
-@group(Topic.OUTPUT.heading, settings("take_over"))
+@group(Topic.OUTPUT.heading, NAME_BY, APPROVED, settings("take_over"))
 @settings(
     Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the model of the rows"}
 )
 @common_options
-def command(folder: Path, **options: Any) -> int:
+def command(folder: Path, approved: bool, **options: Any) -> int:
     """Convert files to another format, sample rate or loudness, without synthesizing again.
 
     \b
@@ -43,6 +52,8 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli encode wavs/ --format opus --out opus/
       tts-cli encode wavs/ --subtype ULAW --sample-rate 8000 --loudness -19 --out phone/
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
+      tts-cli encode wavs/ --approved --format ogg --out delivery/
+      tts-cli encode wavs/ --preset game --name-by "{character}/{n:04}_{id}" --out game/
 
     DIR is the output folder of `synth`, `book` or `merge`. Each file is converted from the row's
     audio, if that is lossless and not yet processed (loudness, filter, trim or padding). Otherwise
@@ -55,10 +66,14 @@ def command(folder: Path, **options: Any) -> int:
     """
     from tts_cli.app.encode import encode
 
+    name_by = options.pop("name_by")
     config = RunConfig.from_options(options)
     out = config.out or folder
     out = folder if out.resolve() == folder.resolve() else out
-    made, found = encode(folder, out, config, partial(long_step, progress=config.progress))
+    if name_by and out == folder:
+        raise UsageError("--name-by renames files", "give another folder with --out")
+    step = partial(long_step, progress=config.progress)
+    made, found = encode(folder, out, config, step, name_by, is_approved=approved)
     exit_code, events = int(bool(found.left)), found.events
     kinds = Event.REMOVED_FROM_SOURCE, Event.NOT_IN_SOURCE, Event.OLDER_FORMAT
     gone, strays, older = map(events.of, kinds)
@@ -67,6 +82,7 @@ def command(folder: Path, **options: Any) -> int:
         facts = {
             "made": made.count,
             "done": done,
+            "not_approved": events.num(Event.NOT_APPROVED),
             "left": [{"id": row_id, "reason": reason} for row_id, reason in found.left],
             "removed": gone.count,
             "not_in_source": strays.count,
@@ -80,9 +96,12 @@ def command(folder: Path, **options: Any) -> int:
     lines = [f"{files} written, {done} already done, {len(found.left)} not possible"]
     left = [f"not possible: {row_id}: {reason}" for row_id, reason in found.left]
     lines += capped(left, MAX_NAMED, "not possible: {} more; --json lists all")
+    if approved:
+        lines.append(f"left out: {events.num(Event.NOT_APPROVED)}, not approved")
     if gone.count:
         rows = counted(gone.count, "row is", "rows are")
-        lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {gone}")
+        why = f"no longer in {folder}/" + " or not approved" * approved
+        lines.append(f"{rows} {why}, moved to {out}/takes/: {gone}")
     if strays.count:
         rows = counted(strays.count, "row of another folder", "rows of other folders")
         lines.append(f"{out}/ also has {rows}, kept: {strays}")

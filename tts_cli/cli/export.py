@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    APPROVED,
     LINK,
+    NAME_BY,
     NamedPath,
     SectionedCommand,
     SectionedOption,
@@ -20,6 +22,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.progress import long_step
 from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
 from tts_cli.named import counted
 from tts_cli.setting import Scope
 
@@ -28,12 +31,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
+FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet", "files")
 _MAX_SHOWN = 20  # voices and languages in a table
 # Options for `ExportOptions`, which `RunConfig` does not have.
 _OWN = (
     *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
-    *("max_error", "no_suspects", "all_takes", "overwrite"),
+    *("max_error", "no_suspects", "all_takes", "approved", "overwrite", "name_by"),
 )
 _FIELDS = {"shortest": "min_s", "longest": "max_s"}  # names in `ExportOptions`, if different
 _seconds = click.FloatRange(min=0)
@@ -53,8 +56,9 @@ _output_options = group(
         required=True,
         type=click.Choice(FORMATS, case_sensitive=False),
         help="Layout: ljspeech (metadata.csv and WAV), audiofolder or parquet (Hugging Face "
-        "datasets), nemo (JSON manifests), or webdataset (tar files).",
+        "datasets), nemo (JSON manifests), webdataset (tar files), or files (named by --name-by).",
     ),
+    NAME_BY,
     _option(
         "--out",
         "-o",
@@ -116,6 +120,7 @@ _filter_options = group(
         help="Only rows with at most this error rate in `tts-cli check --asr`; 0.1 is one word (or "
         "character) in ten.",
     ),
+    APPROVED,
     _option("--no-suspects", is_flag=True, help="Leave out rows that the run or `check` flagged."),
     _option(
         "--all-takes", is_flag=True, help="Also export the other takes, each as a separate row.",
@@ -138,6 +143,7 @@ def command(folder: Path, out: Path, **options: Any) -> int:
     Examples:
       tts-cli export wavs/ --to ljspeech --out ljs/
       tts-cli export wavs/ --to parquet --out data/ --split train=0.95,valid=0.05
+      tts-cli export wavs/ --to files --name-by "{character}/{n:04}_{id}" --out game/
       tts-cli export wavs/ --to webdataset --out wds/ --shortest 1 --longest 20 --no-suspects
 
     DIR is the output folder of `synth`, `book` or `merge`. The data set contains the current take
@@ -159,6 +165,10 @@ def command(folder: Path, out: Path, **options: Any) -> int:
     own = {_FIELDS.get(name, name): options.pop(name) for name in _OWN}
     own["to"] = own["to"].lower()
     is_overwriting = own.pop("overwrite")
+    if own["to"] == "files":
+        own["name_by"] = own["name_by"] or "{id}"
+    elif own["name_by"]:
+        raise UsageError(f"--name-by: the names of {own['to']} are fixed", "give --to files")
     config = RunConfig.from_options({**options, "out": out})
     made = export_folder(
         folder,

@@ -116,6 +116,7 @@ class SectionedCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         log_origins(ctx)
+        apply_preset(ctx)
         return super().invoke(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -192,6 +193,45 @@ def origins(ctx: click.Context) -> dict[str, str]:
         elif source == ParameterSource.DEFAULT_MAP:
             found[name] = places.get(name, "file")
     return found
+
+
+def apply_preset(ctx: click.Context) -> None:
+    """Use the settings of --preset, except those that a stronger or the same origin gives.
+
+    Raises:
+        UsageError: another setting contradicts the preset.
+    """
+    name = ctx.params.get("preset")
+    if name is None or "loudness" not in ctx.params:
+        return
+    from tts_cli.audio.presets import preset_of
+
+    preset, found, replaced = preset_of(name), origins(ctx), set()
+    for setting, value in preset.settings.items():
+        if setting in ("bitrate", "subtype") and ctx.params["format"] != preset.settings["format"]:
+            continue
+        if _strength(found.get(setting)) >= max(1, _strength(found.get("preset"))):
+            if not preset.accepts(setting, ctx.params[setting]):
+                is_remembered = found.get("preset") == FOLDER
+                raise UsageError(
+                    f"{flag(setting)} {ctx.params[setting]} contradicts --preset {name}, which "
+                    f"needs {value}",
+                    f"leave out {flag(setting)}, or "
+                    + ("add --forget preset" if is_remembered else "--preset"),
+                )
+        elif setting in ctx.params:
+            ctx.params[setting] = value
+            ctx.set_parameter_source(setting, ParameterSource.DEFAULT)
+            replaced.add(setting)
+    if "chosen" in ctx.params:
+        ctx.params["chosen"] -= replaced
+
+
+def _strength(origin: str | None) -> int:
+    """Return the rank of an origin: flags and variables, the folder, files, built-in values."""
+    if origin == "flag" or (origin or "").startswith(f"{PREFIX}_"):
+        return 3
+    return 2 if origin == FOLDER else int(origin is not None)
 
 
 def log_origins(ctx: click.Context) -> None:
@@ -423,6 +463,21 @@ LINK = (
         "changes it in both folders.",
     ),
     click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
+)
+NAME_BY = click.option(
+    "--name-by",
+    cls=SectionedOption,
+    scope=Scope.ONE_RUN,
+    metavar="PATTERN",
+    help="Names of the files, such as {character}/{n:04}_{id}. Fields: id, n (place in the "
+    "manifest), character, voice, language, take, and columns kept by --extra keep.",
+)
+APPROVED = click.option(
+    "--approved",
+    cls=SectionedOption,
+    scope=Scope.ANY,
+    is_flag=True,
+    help="Only rows that were approved in `tts-cli review`.",
 )
 SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows sound
 

@@ -81,6 +81,8 @@ def remember(ctx: click.Context) -> None:
 
 def manifests_of(ctx: click.Context) -> list[str]:
     """Return the absolute paths of the manifests that a command will read."""
+    if "book" in ctx.params and ctx.params["out"] is None:
+        return []
     if "book" in ctx.params:
         return [os.path.abspath(Path(ctx.params["out"]) / MANIFEST_NAME)]
     paths = map(str, ctx.params.get("manifests") or ())

@@ -120,6 +120,7 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
         fields[name] = options.pop(name)
     fields["seed"] = options.pop("row_seed")
     has_format = ctx.get_parameter_source("format") == ParameterSource.COMMANDLINE
+    has_format = has_format or options["preset"] is not None
     destination = Destination.of(target, options["format"] if has_format else None)
     config = RunConfig.from_options({**options, "format": destination.format})
     if destination.path is None and config.json:

@@ -99,7 +99,7 @@ class Artifacts:
 
     def _path(self, name: str) -> Path:
         path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def _list(self, name: str, sha256: str) -> None:

@@ -29,13 +29,15 @@ from tts_cli.export.layouts import (
     Layout,
     LayoutContext,
     LJSpeech,
+    NamedFiles,
     NeMo,
     WebDataset,
 )
 from tts_cli.export.parquet import Parquet
-from tts_cli.export.row import Names
+from tts_cli.export.row import Names, PatternNames
 from tts_cli.export.selection import LOST, ExportOptions, Selection
 from tts_cli.export.statistics import Splits, Statistics
+from tts_cli.sources.naming import delivered_names
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.run_file import read_report
 from tts_cli.store.store import Store
@@ -49,6 +51,7 @@ LAYOUTS: dict[str, type[Layout]] = {
     "nemo": NeMo,
     "webdataset": WebDataset,
     "parquet": Parquet,
+    "files": NamedFiles,
 }
 SCHEMA = 2  # of export.json; since 2 there is a list of files
 _MAX_STATE_BYTES = 1 << 24
@@ -133,13 +136,18 @@ def _export(
     report = read_report(selection.out)
     model = report.get("model")
     comment = comment_of_model(model if isinstance(model, dict) else {})
+    names = Names(kind.has_dots)
+    if options.name_by is not None:
+        rows = selection.rows(Counter())
+        values = (((row.id, row.values["take"]), {**row.extra, **row.values}) for row in rows)
+        names = PatternNames(delivered_names(options.name_by, values))
     audio = AudioReader(selection.out, options.sample_rate, comment, options.link)
     native_hz = next(iter(overview.rates_hz)) if len(overview.rates_hz) == 1 else None
     layout = kind(
         LayoutContext(
             artifacts,
             audio,
-            Names(kind.has_dots),
+            names,
             splits.names,
             sorted(overview.voices),
             options.sample_rate or native_hz,
@@ -182,7 +190,7 @@ def _state_of(source: Path, options: ExportOptions) -> dict[str, Any]:
     state = {
         "schema": SCHEMA,
         "source": {"name": path.name, "path_digest": digest},
-        "settings": asdict(options),
+        "settings": {k: one for k, one in asdict(options).items() if (k, one) != ("name_by", None)},
     }
     return dict(json.loads(json.dumps(state)))
 

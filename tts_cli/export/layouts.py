@@ -15,6 +15,8 @@ the manifest), `duration`, `text` and `normalized_text`; `speaker` is a number, 
 has the numbers of the names.
 Source: NVIDIA NeMo, docs/source/asr/datasets.rst and docs/source/tts/datasets.rst.
 
+Files: audio under the names of `--name-by`, and `files.csv`, for people and game engines.
+
 WebDataset: `data/SPLIT-000000.tar`, in which a sample is NAME.wav (or another suffix), followed by
 NAME.json. The key of a sample ends at the first dot of its name, so that names have no other dot.
 Headers have no time, user or mode of this machine: the same rows give the same bytes.
@@ -23,6 +25,8 @@ Source: https://github.com/webdataset/webdataset, "The WebDataset Format".
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import tarfile
 from collections import Counter
@@ -97,6 +101,25 @@ class AudioFolder(Layout):
         name = self.context.place(row, split)
         values = {"file_name": name, **self.context.columns(row)}
         self.context.write_line(f"{split}/metadata.jsonl", as_json(values))
+
+
+class NamedFiles(Layout):
+    """Audio under names by a pattern, and `files.csv` with their texts, in manifest order."""
+
+    _COLUMNS = ("file", "id", "text", "character", "voice", "language", "duration")
+
+    def add(self, row: ExportRow, split: str) -> None:
+        name = self.context.audio.place(row, self.context.artifacts, self.context.names.of(row))
+        table = self.context.artifacts.open("files.csv")
+        if table.tell() == 0:
+            table.write(_csv_line(self._COLUMNS))
+        table.write(_csv_line([name, *(row.values[column] for column in self._COLUMNS[1:])]))
+
+
+def _csv_line(cells: Sequence[Any]) -> bytes:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow("" if cell is None else cell for cell in cells)
+    return buffer.getvalue().encode()
 
 
 class LJSpeech(Layout):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,17 @@ class Names:
             name = f"{wanted[:_MAX_SHORT_CHARS]}-{digits}"
         self._used.add(place)
         return name
+
+
+class PatternNames(Names):
+    """Names by the pattern of `--name-by`, which may have folders."""
+
+    def __init__(self, names: Mapping[tuple[str, int], str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def of(self, row: ExportRow) -> str:
+        return self._names[row.id, row.values["take"]]
 
 
 def _digits(key: str, num_bytes: int) -> str:

@@ -12,12 +12,13 @@ import logging
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
@@ -61,6 +62,8 @@ class ExportOptions:
     max_error: float | None = None
     no_suspects: bool = False
     all_takes: bool = False
+    name_by: str | None = None  # pattern of the names of files
+    approved: bool = False  # in a review
 
     def excludes(self, values: Mapping[str, Any], is_suspect: bool) -> str | None:
         """Return the reason why a row with these values is not wanted; None: it is wanted."""
@@ -110,12 +113,14 @@ class Selection:
         self._options = options
         self._journal = Store.read_only(out).journal
         self._checks = _Checks(out)
+        self._reviews = Reviews.read(out) if options.approved else None
         if options.max_error is not None and not self._checks.has_errors:
             raise UsageError(
                 f"--max-error: {out / CHECKS_NAME} has no transcripts",
                 remedy=f"first run: tts-cli check {out} --asr MODEL",
             )
-        self._order = self._ordered()
+        takes = self._journal.takes(has_extras=options.all_takes)
+        self._order = manifest_order(out, ((take.id, take.take) for take in takes))
 
     def overview(self) -> Overview:
         """Read the journal once, and no audio."""
@@ -141,19 +146,6 @@ class Selection:
                 else:
                     yield found
 
-    def _ordered(self) -> list[tuple[str, int]]:
-        """Return id and number of each take, in the order of `rows`."""
-        places, last = IdTable(), 1 << 62
-        for place, row_id in enumerate(_manifest_ids(self.out)):
-            places.put(id_hash(row_id), place)
-
-        def order(key: tuple[str, int]) -> tuple[Any, ...]:
-            place = places.get(id_hash(key[0]))
-            return (last, natural_order(key[0]), key[1]) if place is None else (place, (), key[1])
-
-        takes = self._journal.takes(has_extras=self._options.all_takes)
-        return sorted(((take.id, take.take) for take in takes), key=order)
-
     def _row(self, take: JournalEntry) -> ExportRow | str:
         """Return a row, or the reason why it is left out."""
         current = self._journal.file(take.id)
@@ -167,6 +159,8 @@ class Selection:
             return "its text has no words"
         if take.text is None:
             return "its journal entry has no text"
+        if self._reviews is not None and self._reviews.state(take) is not State.APPROVED:
+            return "not approved"
         error, mos, is_suspect = self._checks.of(take)
         values = {
             "id": take.id,
@@ -223,7 +217,22 @@ def _key(row_id: str, take: int, sha256: str | None) -> bytes:
     return hashlib.blake2b(f"{row_id}\n{take}\n{sha256}".encode(), digest_size=8).digest()
 
 
-def _manifest_ids(out: Path) -> Iterator[str]:
+def manifest_order(out: Path, takes: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Sort takes, given by id and number, in the order of the manifests that a folder's runs read.
+    Rows that these lack come last.
+    """
+    places, last = IdTable(), 1 << 62
+    for place, row_id in enumerate(manifest_ids(out)):
+        places.put(id_hash(row_id), place)
+
+    def order(key: tuple[str, int]) -> tuple[Any, ...]:
+        place = places.get(id_hash(key[0]))
+        return (last, natural_order(key[0]), key[1]) if place is None else (place, (), key[1])
+
+    return sorted(takes, key=order)
+
+
+def manifest_ids(out: Path) -> Iterator[str]:
     """Yield the ids in the manifests that a folder's runs read, in the order of the runs. A
     manifest that came through a pipe or cannot be read any more has none.
     """

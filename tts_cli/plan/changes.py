@@ -140,6 +140,8 @@ class Changes:
         row, request, need = resolved.row, resolved.request, resolved.need
         if take.text is None or clean_unicode(take.text) != row.text:
             return True
+        if row.lexicon != take.extra.get("lexicon") and "lexicon" not in (row.extra or {}):
+            return True
         if row.seed is not None and take.attempts <= 1 and take.seed not in (None, row.seed):
             return True
         settings = run.settings

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -21,6 +21,7 @@ from tts_cli.audio.file import check_format
 from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.baselines import Evidence, VoiceBaselines
 from tts_cli.checks.outliers import reasons_now
+from tts_cli.checks.reviews import Reviews, State
 from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -32,7 +33,7 @@ from tts_cli.sources.ids import IdTable, fold_id, id_hash
 from tts_cli.sources.item import Manifest
 from tts_cli.sources.mapping import RowProblem, as_flag, parse_map
 from tts_cli.sources.open import read_rows
-from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.files import JOURNAL_NAME, REVIEWS_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_store import VoiceStore, name_problem
@@ -50,10 +51,16 @@ _LINE_BITS = 40
 class CheckedRows:
     """The rows of a manifest, valid or invalid. Ids are compared by a table of 24 to 48 bytes per
     row.
+
+    Args:
+        edits: rows in place of those of the manifest, by id.
     """
 
-    def __init__(self, source: Manifest, validator: RowValidator) -> None:
+    def __init__(
+        self, source: Manifest, validator: RowValidator, edits: Mapping[str, Row] | None = None
+    ) -> None:
         self._source = source
+        self._edits = edits or {}
         self.validator = validator
         self._places = IdTable()  # hash of a folded id -> manifest and first line that has it
         self.has_nameless = False  # whether a row has no usable id
@@ -69,7 +76,7 @@ class CheckedRows:
         """
         out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
-        for row in read_rows(self._source):
+        for row in map(self._edited, read_rows(self._source)):
             if row.id is not None:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
                 first = self._places.setdefault(id_hash(fold_id(row.id)), place)
@@ -86,6 +93,9 @@ class CheckedRows:
             if 4 * len(row_id) > longest and len(row_id.encode("utf-8", "surrogatepass")) > longest:
                 row = _bad(row, f"its path in --out is longer than {MAX_PATH_BYTES} bytes")
             yield row
+
+    def _edited(self, row: Row | BadRow) -> Row | BadRow:
+        return self._edits.get(row.id or "", row)
 
     def has_id(self, row_id: str) -> bool:
         """Return whether a row that was read has this id, ignoring letter case."""
@@ -323,6 +333,7 @@ class RowValidator:
 
 
 SUSPECTS = "suspects"
+REVIEWED = {"rejected": State.REJECTED, "retakes": State.RETAKE}  # words for --only
 _MAX_FILE_BYTES = 1 << 28
 _MAX_NAMED = 5  # names in a message
 _NUM_NEAREST = 3
@@ -330,7 +341,7 @@ _WILD = re.compile(r"[*?[]")
 
 
 class RowFilter:
-    """The rows that `--only` selects, by id, pattern, file of ids, or as suspects.
+    """The rows that `--only` selects: by id, pattern or file of ids, as suspects, or by a review.
 
     Args:
         values: `RunConfig.only`; empty: every row is selected.
@@ -344,10 +355,12 @@ class RowFilter:
         self._ids: dict[str, bool] = {}  # folded -> whether a row has it
         self._patterns: list[tuple[str, re.Pattern[str]]] = []
         self._met: set[str] = set()
-        self._suspects: set[int] | None = None
+        self._marked: set[int] = set()  # hashes of ids
         for name in _names(values):
             if name == SUSPECTS:
-                self._suspects = suspects_of(out)
+                self._marked |= suspects_of(out)
+            elif name in REVIEWED:
+                self._marked |= reviewed(out, name)
             elif _WILD.search(name):
                 self._patterns.append((name, re.compile(fnmatch.translate(fold_id(name)))))
             else:
@@ -357,7 +370,7 @@ class RowFilter:
     def these(cls, ids: Iterable[str]) -> RowFilter:
         """Select the rows of these ids; none of them is a pattern."""
         found = cls((), None)
-        found.is_given, found._suspects = True, set(map(id_hash, ids))
+        found.is_given, found._marked = True, set(map(id_hash, ids))
         return found
 
     def selects(self, row_id: str) -> bool:
@@ -372,7 +385,7 @@ class RowFilter:
             if pattern.fullmatch(folded):
                 is_named = True
                 self._met.add(name)
-        return is_named or (self._suspects is not None and id_hash(row_id) in self._suspects)
+        return is_named or id_hash(row_id) in self._marked
 
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
         """Raise UsageError with the nearest ids if no row has one of the names.
@@ -390,6 +403,35 @@ class RowFilter:
         raise UsageError(f"--only: {manifest} has no row {', '.join(advice)}{more}")
 
 
+def _with_journal(out: Path | None, name: str) -> Path:
+    """Return the folder if it has a journal. Raises UsageError."""
+    path = None if out is None else out / JOURNAL_NAME
+    if out is None or path is None or not path.is_file():
+        raise UsageError(
+            f"--only {name}: {path or 'no --out'}: has no journal with such rows",
+            remedy="synthesize the manifest into --out first",
+        )
+    return out
+
+
+def reviewed(out: Path | None, name: str) -> set[int]:
+    """Return the id hashes of rows whose current take has a state of `REVIEWED`.
+
+    Raises:
+        UsageError: the folder has no journal or no decisions.
+        SetupError: they cannot be read.
+    """
+    out = _with_journal(out, name)
+    if not (out / REVIEWS_NAME).is_file():
+        raise UsageError(
+            f"--only {name}: {out} has no {REVIEWS_NAME}, so nothing was decided yet",
+            remedy=f"first run: {shlex.join(['tts-cli', 'review', str(out)])}",
+        )
+    reviews, journal = Reviews.read(out), Store.read_only(out).journal
+    takes = journal.takes()
+    return {id_hash(take.id) for take in takes if reviews.state(take) is REVIEWED[name]}
+
+
 def suspects_of(out: Path | None) -> set[int]:
     """Return the id hashes of rows that failed or whose current take is suspect, as
     `tts-cli report` shows them: by the entry, compared with its voice in this folder, and by a
@@ -399,12 +441,7 @@ def suspects_of(out: Path | None) -> set[int]:
         UsageError: the folder has no journal.
         SetupError: it cannot be read.
     """
-    path = None if out is None else out / JOURNAL_NAME
-    if out is None or path is None or not path.is_file():
-        raise UsageError(
-            f"--only {SUSPECTS}: {path or 'no --out'}: has no journal with suspect rows",
-            remedy="synthesize the manifest into --out first",
-        )
+    out = _with_journal(out, SUSPECTS)
     checks = {
         (id_hash(check.id), check.take): check for check in read_verdicts(out) if check.is_suspect
     }

@@ -138,19 +138,20 @@ class FolderDiff:
             return Action(Do.RETRY)
         if file.current.is_early:
             return Action(Do.CHANGED, is_unpinned=file.is_held, is_early=True)
-        mine, delivery = resolved.request_hash(), self.store.writer.delivery_hash
+        mine = resolved.request_hash()
+        delivery = self.store.writer.delivery_hash_of(resolved.pace)
         if file.current.is_of(mine, delivery) and not file.is_held:
             return Action(self._keep(row_id, file), is_expected=True)
         take = self.store.journal.take(row_id, file.take)
         if take is None:
             return Action(Do.CHANGED, is_unpinned=file.is_held)
         if not file.is_held:
-            is_same = take.request_hash == mine and not resolved.is_silent
-            return self._or_reencode(Action(Do.CHANGED), take, is_same)
+            is_same = take.request_hash == mine
+            return self._or_reencode(Action(Do.CHANGED), take, resolved, is_same=is_same)
         if not fits(take, resolved):
             return Action(Do.CHANGED, is_unpinned=True)
         if take.delivery_hash != delivery:  # what was pinned stays, by any seed
-            return self._or_reencode(Action(Do.CHANGED, take), take, not resolved.is_silent)
+            return self._or_reencode(Action(Do.CHANGED, take), take, resolved)
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 
     def _as_recorded(self, resolved: ResolvedRow, take: JournalEntry) -> Action:
@@ -160,8 +161,8 @@ class FolderDiff:
         if (file := self.store.journal.file(resolved.row.id)) is None:
             return Action(Do.NEW)
         pinned = take if file.is_held else None
-        if take.delivery_hash != self.store.writer.delivery_hash:
-            return self._or_reencode(Action(Do.CHANGED, pinned), take, not resolved.is_silent)
+        if take.delivery_hash != self.store.writer.delivery_hash_of(resolved.pace):
+            return self._or_reencode(Action(Do.CHANGED, pinned), take, resolved)
         return Action(self._keep(resolved.row.id, file), pinned)
 
     def _can_come_back(self, resolved: ResolvedRow, file: RowTakes) -> bool:
@@ -178,14 +179,16 @@ class FolderDiff:
             is_same = fits(take, resolved)
         return is_same and self.store.can_restore(take)
 
-    def _or_reencode(self, action: Action, take: JournalEntry, is_same: bool) -> Action:
+    def _or_reencode(
+        self, action: Action, take: JournalEntry, resolved: ResolvedRow, *, is_same: bool = True
+    ) -> Action:
         """Return REENCODE if the row's file can be converted, else the action with the reason why
         it cannot.
 
         Args:
             is_same: the take has the speech that the row asks for.
         """
-        if not is_same:
+        if not is_same or resolved.is_silent:
             return action
         writer = self.store.writer
         try:
@@ -194,7 +197,7 @@ class FolderDiff:
                 raise RowError("its codes were not saved, and --save-codes wants them")
         except RowError as error:
             return action._replace(not_convertible=str(error))
-        return action._replace(do=Do.REENCODE, job=ReencodeJob(take, source))
+        return action._replace(do=Do.REENCODE, job=ReencodeJob(take, source, resolved.pace))
 
     def _keep(self, row_id: str, file: RowTakes) -> Do:
         """Return KEEP if the row's files are as they were written, else DAMAGED."""
@@ -261,7 +264,7 @@ class FolderDiff:
             current = file.current
             if current is None or current.status is not file.status:
                 return False
-            return current.is_of(task.request_hash, writer.delivery_hash)
+            return current.is_of(task.request_hash, writer.delivery_hash_of(task.pace))
         if do is not Do.CHANGED:
             return False
         recorded = self.store.journal.take(task.id, file.take)

@@ -6,7 +6,7 @@ its tasks wait in a spool, so the run synthesizes exactly what was checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -58,6 +58,7 @@ class Plan:
         config, info: settings and checkpoint of the rows, see `who_speaks`.
         maker: the checkpoint that generates voices; None: the same one.
         folder: the output folder; None: every row is new.
+        edits: rows in place of those of the manifest, by id.
         is_heard: decode recordings to clone, to find those without a voice.
         keeps: spool the tasks; False: only count them.
     """
@@ -71,6 +72,7 @@ class Plan:
         *,
         maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
+        edits: Mapping[str, Row] | None = None,
         is_heard: bool = False,
         keeps: bool = True,
     ) -> None:
@@ -80,7 +82,7 @@ class Plan:
         self.is_heard = is_heard
         self.planner = Resolver(config, info, maker, voices)
         self.voices = self.planner.voices
-        self.rows = CheckedRows(source, self.planner.validator)
+        self.rows = CheckedRows(source, self.planner.validator, edits)
         self.only = RowFilter(config.only, config.out)
         self.folder = Store(None, config) if folder is None else folder
         runs = partial(PastRuns, self.folder.out, source.paths)

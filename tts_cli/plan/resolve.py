@@ -25,7 +25,9 @@ from models.base import SpeechRequest
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.core import (
+    AS_SYNTHESIZED,
     BadRow,
+    FilePace,
     Finish,
     Piece,
     Result,
@@ -49,8 +51,10 @@ from tts_cli.seeds import row_seed, take_seed
 from tts_cli.sources.item import Item, ManifestFile, ReadOptions, RowBuilder
 from tts_cli.sources.mapping import ColumnMapping, parse_map
 from tts_cli.sources.row import expand_greedy
+from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
+from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
@@ -75,6 +79,7 @@ class ResolvedRow(NamedTuple):
     need: VoiceKey | None  # voice to clone; the digest of one that does not exist yet is empty
     problem: str  # reason why the row is certain to fail; empty: none is known
     model: str  # `ModelInfo.identity`
+    pace: FilePace = AS_SYNTHESIZED  # of its file
 
     @property
     def is_split(self) -> bool:
@@ -124,8 +129,9 @@ class Requests:
         if row.language:
             language = named_language(row.language, self.info.languages)
         spaced = reading = None
-        if not self.care.leaves(row.text):
-            reading = self.care.read(row.text, language)
+        own = None if row.lexicon is None else parse_row_lexicon(row.lexicon)
+        if own is not None or not self.care.leaves(row.text):
+            reading = self.care.read(row.text, language, own)
             spoken = reading.spoken
             if reading.spaced != spoken:
                 spaced = reading.spaced
@@ -280,7 +286,8 @@ class Resolver:
         except RowError as error:
             problem = str(error)
         model = self.info.identity
-        return ResolvedRow(row, request, is_silent, split, reading, need, problem, model)
+        pace = pace_of(row, self.config)
+        return ResolvedRow(row, request, is_silent, split, reading, need, problem, model, pace)
 
     def count_voice(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None, bool]:
         """Return the request of a row, its normalized text, and whether it is silent. Counts the
@@ -333,6 +340,7 @@ class Resolver:
             resolved.need,
             request_hash=resolved.request_hash(),
             content_hash=resolved.content_hash(),
+            pace=resolved.pace,
             edits=() if resolved.reading is None else resolved.reading.as_tuples(),
         )
 
@@ -350,6 +358,17 @@ class Resolver:
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
+
+
+def pace_of(row: Row, config: RunConfig) -> FilePace:
+    """Return the pace of a row's file."""
+    fit_s = row.duration_s
+    if fit_s is None and row.speed is None and config.fit == "cues":
+        fit_s = cue_length_s(row.extra or {})
+    if fit_s is not None and fit_s > 0:
+        return FilePace(fit_s=round(fit_s, 6))
+    speed = row.speed if row.speed is not None else config.speed
+    return AS_SYNTHESIZED if speed is None else FilePace(round(speed, 6))
 
 
 _SAMPLING = '"sampling":null'  # unique in the JSON, since quotes inside of texts are escaped

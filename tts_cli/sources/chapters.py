@@ -26,7 +26,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -68,6 +68,7 @@ class Book:
     author: str | None = None
     language: str | None = None  # as in the source, such as en-GB
     warnings: tuple[str, ...] = ()  # about parts of the source that are not read
+    cover: bytes | None = field(default=None, repr=False)  # JPEG or PNG
 
     def without_markup(self) -> Book:
         """Return the book without tags of style and emphasis in its texts, such as `_italics_`."""
@@ -87,6 +88,12 @@ class Book:
 def _stripped(text: str) -> str:
     """Return a text without tags, in one line; a text that consists of tags does not change."""
     return " ".join(strip_markup(text).split()) or text
+
+
+def picture_suffix(data: bytes) -> str | None:
+    """Return the suffix of a JPEG or PNG picture by its first bytes; None: it is neither."""
+    starts = {b"\xff\xd8\xff": ".jpg", b"\x89PNG\r\n\x1a\n": ".png"}
+    return next((suffix for start, suffix in starts.items() if data.startswith(start)), None)
 
 
 MAX_CHAPTERS = 9_999

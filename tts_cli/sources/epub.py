@@ -38,6 +38,7 @@ from tts_cli.sources.chapters import (
     chapters_of,
     frame_warning,
     one_line,
+    picture_suffix,
     strip_gutenberg_blocks,
 )
 from tts_cli.sources.html import (
@@ -163,7 +164,19 @@ class _Reader:
             author=self._metadata(package, "creator"),
             language=self._metadata(package, "language"),
             warnings=(*warnings, *made.warnings),
+            cover=self._cover(package, items),
         )
+
+    def _cover(self, package: Any, items: dict[str, _Item]) -> bytes | None:
+        """Return the picture of the cover: EPUB 3 marks its item, EPUB 2 names it in a `meta`."""
+        named = (one for one in package.iter("{*}meta") if one.get("name") == "cover")
+        ids = [one.get("content") or "" for one in named]
+        found = [one for one in items.values() if "cover-image" in one.properties]
+        for item in found + [items[one] for one in ids if one in items]:
+            if item.path in self._archive.names:
+                data = self._archive.read(item.path)
+                return data if picture_suffix(data) else None
+        return None
 
     def _only_pictures(self) -> ManifestError:
         return ManifestError(

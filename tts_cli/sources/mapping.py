@@ -53,6 +53,9 @@ KINDS = {
     **{name: setting.kind.__name__ for name, setting in SETTINGS.items()},
     "max_frames": "int",
     "max_seconds": "float",
+    "speed": "float",
+    "duration_s": "float",
+    "lexicon": "text",
 }
 
 

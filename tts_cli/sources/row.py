@@ -19,6 +19,7 @@ from tts_cli.core import BadRow, Row
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.ids import ContentIds, default_id, manifest_id_problem
 from tts_cli.sources.mapping import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
+from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.text.words import is_blank, strip_markup
@@ -41,7 +42,11 @@ MAX_EXTRA_CHARS = 1 << 16
 CELL_ERRORS = ("#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!")
 
 CLONE_MODES = ("icl", "xvec")
-_FRAMES = Range(1, 1_000_000, is_integer=True)
+# Fields that have other limits than a flag of the same name, or no such flag.
+_LIMITS = {
+    "max_frames": Range(1, 1_000_000, is_integer=True),
+    "duration_s": Range(0.0, 3600.0, is_low_open=True),
+}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # except tab and newline
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -99,6 +104,12 @@ def build_row(
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("has both max_frames and max_seconds; give only one")
+        if "speed" in fields and "duration_s" in fields:
+            raise RowProblem("has both speed and duration_s; give only one")
+        try:
+            parse_row_lexicon(fields.get("lexicon") or "")
+        except ValueError as error:
+            raise RowProblem(f"lexicon: {error}") from None
         sampling = {name: fields.pop(name) for name in fields.keys() & SAMPLING.keys()}
         if extra:
             fields["extra"] = _bounded(extra)
@@ -202,7 +213,7 @@ def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | flo
         raise RowProblem(f"{name}: must be {wanted}, not {shown(value)}")
     if isinstance(value, int) and abs(value) >= 2**64:
         raise RowProblem(f"{name}: has too many digits")
-    limits = _FRAMES if name == "max_frames" else SETTINGS[name].limits  # the same as of the flags
+    limits = _LIMITS.get(name) or SETTINGS[name].limits  # the same as of the flags
     if limits and (problem := limits.problem(value)):
         raise RowProblem(f"{name}: {problem}")
     return value if is_integer else float(value)

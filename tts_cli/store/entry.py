@@ -23,7 +23,7 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr, replace
 
 from tts_cli.atomic import parse_line
-from tts_cli.core import Finish, Kind, Remark, Role, Status
+from tts_cli.core import FilePace, Finish, Kind, Remark, Role, Status
 from tts_cli.sources.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
@@ -210,21 +210,30 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return voice_label(self.voice)
 
     @property
-    def added_s(self) -> float:
-        """Silence that was added at both ends, minus the audio that was trimmed there."""
-        return self.shift_s + self._put_on("end_s")
+    def samples_s(self) -> float:
+        """Length of its audio as synthesized, without padding, trimming and change of pace."""
+        pads_s = self._applied("pad_start_s") + self._applied("pad_end_s")
+        cut_s = self._applied("trimmed_start_s") + self._applied("trimmed_end_s")
+        return (self.audio_s - pads_s) * self.speed + cut_s
 
     @property
     def shift_s(self) -> float:
-        """The same at the start only: by how much its audio starts later than as synthesized."""
-        return self._put_on("start_s")
+        """By how much its audio starts later than as synthesized."""
+        return self._applied("pad_start_s") - self._applied("trimmed_start_s") / self.speed
 
-    def _put_on(self, end: str) -> float:
-        if not self.applied:
-            return 0.0
-        values = [self.applied.get(f"{name}_{end}") for name in ("pad", "trimmed")]
-        added, cut = (_of_kind(value, Seconds) or 0.0 for value in values)
-        return added - cut
+    @property
+    def speed(self) -> float:
+        """Speed of its file."""
+        return self._applied("speed") or 1.0
+
+    @property
+    def pace(self) -> FilePace:
+        """Return the pace that was requested of its file."""
+        fit_s = self._applied("fit_s")
+        return FilePace(fit_s=fit_s) if fit_s else FilePace(self.speed)
+
+    def _applied(self, name: str) -> float:
+        return _of_kind((self.applied or {}).get(name), Seconds) or 0.0
 
     @property
     def suspect(self) -> list[str]:

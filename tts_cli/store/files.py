@@ -25,7 +25,7 @@ from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import NO_TAGS, is_whole_wav
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.core import Encoded
+from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.sources.ids import TAKES, TRUNCATED, fold_id, id_problem
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 JOURNAL_NAME = "timings.jsonl"
 _TAKE = re.compile(r"([0-9]{1,9})(?:\.source|\.[0-9a-f]{8})?")
 CHECKS_NAME = "checks.jsonl"
+REVIEWS_NAME = "reviews.jsonl"
 
 
 CODES_SUFFIX = ".codes.safetensors"
@@ -254,6 +255,7 @@ class AudioWriter(Encoder):
         is_truncated: bool = False,
         take: int | None = None,
         tags: Tags = NO_TAGS,
+        pace: FilePace = AS_SYNTHESIZED,
     ) -> Encoded:
         """Encode the files of a row, and stage them in the folder if this process sees it: they are
         on disk then, under temporary names.
@@ -263,6 +265,7 @@ class AudioWriter(Encoder):
             codes: (F, K) integers, used only if the run saves codes.
             is_truncated, take: see `name_of`.
             tags: metadata of the file.
+            pace: of the file.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -270,7 +273,7 @@ class AudioWriter(Encoder):
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
-        made = self.encode(samples, codes, tags)
+        made = self.encode(samples, codes, tags, pace)
         return self.staged(row_id, made, is_truncated, take) if self.is_staging else made
 
     def staged(

@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from tts_cli.atomic import is_dead, sync_folder
+from tts_cli.atomic import is_dead, read_own, sync_folder
 from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
 
 log = logging.getLogger(__name__)
@@ -146,6 +146,24 @@ class FolderLock:
         return FolderLocked(f"{self.path.parent} is in use by {holder}", remedy=remedy)
 
 
+def running_owner(out: Path) -> str | None:
+    """Return the process that has locked a folder, for messages; None: no other process has.
+
+    Nothing is locked or changed. A lock file of another host counts, because its process may run.
+    """
+    try:
+        raw = read_own(out / LOCK_NAME, _MAX_BYTES)
+    except (OSError, SetupError):
+        return None
+    owner = None if raw is None else _owner_in(raw)
+    if owner is None or owner.get("pid") == os.getpid():
+        return None
+    pid, host = owner.get("pid"), owner.get("host")
+    if host == socket.gethostname() and isinstance(pid, int) and is_dead(pid):
+        return None
+    return f"process {pid} on {host} since {owner.get('started')}"
+
+
 def is_read_only(folder: Path) -> bool:
     """Return whether no file can be created in a folder, so that it needs no lock."""
     return not os.access(folder, os.W_OK | os.X_OK)
@@ -179,8 +197,12 @@ def boot_id() -> str | None:
 def _read_owner(handle: int) -> dict[str, Any] | None:
     """Return the content of the lock file; None if it is empty or torn."""
     os.lseek(handle, 0, os.SEEK_SET)
+    return _owner_in(os.read(handle, _MAX_BYTES))
+
+
+def _owner_in(raw: bytes) -> dict[str, Any] | None:
     try:
-        owner = json.loads(os.read(handle, _MAX_BYTES))
+        owner = json.loads(raw)
     except (ValueError, RecursionError):
         return None
     return owner if isinstance(owner, dict) else None

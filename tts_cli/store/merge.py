@@ -49,6 +49,7 @@ from tts_cli.store.files import (
     DERIVED_SUFFIXES,
     JOURNAL_NAME,
     NESTED_SUFFIXES,
+    REVIEWS_NAME,
     PathGuard,
     PlainFiles,
     SharedNames,
@@ -71,7 +72,16 @@ _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 _BATCH = 256  # rows with one fsync of the journal
 # Files that are merged in another way, or made anew.
 _OWN_NAMES = frozenset(
-    (JOURNAL_NAME, RUNS_NAME, REPORT_NAME, "takes.json", "anchor.json", CHECKS_NAME, "report.html")
+    (
+        JOURNAL_NAME,
+        RUNS_NAME,
+        REPORT_NAME,
+        "takes.json",
+        "anchor.json",
+        CHECKS_NAME,
+        REVIEWS_NAME,
+        "report.html",
+    )
 ) | {LOCK_NAME, MARK_NAME, DERIVED_NAME, OLD_JOURNAL}
 
 

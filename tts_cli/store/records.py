@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tts_cli.core import BadRow, Encoded, Result, Status, Task
+from tts_cli.core import BadRow, Encoded, Result, Row, Status, Task
 from tts_cli.store.entry import JournalEntry, iso_time
 from tts_cli.store.files import AudioWriter
 from tts_cli.text.pauses import without_pauses
@@ -36,6 +36,12 @@ def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalE
         text_chars=len(bad.text or ""),
         **known,
     )
+
+
+def extra_of(row: Row) -> dict[str, Any]:
+    """Return the extra columns of a row, and its own lexicon, so that a change of it is seen."""
+    own = {} if row.lexicon is None else {"lexicon": row.lexicon}
+    return {**(row.extra or {}), **own}
 
 
 def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
@@ -76,14 +82,16 @@ def unstored_entry(task: Task, spoken: Result, rate_hz: int) -> JournalEntry:
     )
 
 
-def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
-    """Return parts with their times in audio whose start was shifted."""
-    if not by_s:
+def moved(
+    parts: list[dict[str, Any]], by_s: float, audio_s: float, scale: float = 1.0
+) -> list[dict[str, Any]]:
+    """Return parts with their times in audio that was stretched by a factor, and then shifted."""
+    if not by_s and scale == 1:
         return parts
     return [
         part
         | {
-            name: round(min(audio_s, max(0.0, part[name] + by_s)), 6)
+            name: round(min(audio_s, max(0.0, part[name] * scale + by_s)), 6)
             for name in ("start_s", "end_s")
         }
         for part in parts
@@ -142,10 +150,10 @@ def result_entry(
         run_id=run_id,
         started=started,
         character=task.row.character,
-        extra=dict(task.row.extra or {}),
+        extra=extra_of(task.row),
         clone_mode=request.clone_mode or (None if need is None else need.mode),
         request_hash=task.request_hash,
-        delivery_hash=writer.delivery_hash,
+        delivery_hash=writer.delivery_hash_of(task.pace),
         content_hash=task.content_hash,
         worker=spoken.worker,
         **values,
@@ -158,11 +166,11 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}
     if applied is not None:
-        audio_s += applied.added_s
+        audio_s = applied.length_s(audio_s)
         treated = {
             "applied": applied.as_dict(),
             "remarks": [*spoken.remarks, *files.remarks],
-            "parts": moved(parts, applied.start_shift_s, audio_s),
+            "parts": moved(parts, applied.start_shift_s, audio_s, 1 / applied.speed),
         }
     is_truncated = spoken.error is not None
     return {

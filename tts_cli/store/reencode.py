@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tts_cli import signals
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Role, Status
+from tts_cli.core import AS_SYNTHESIZED, FilePace, Role, Status
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.store.commit import Commits, RowChange, source_name
 from tts_cli.store.entry import JournalEntry, Moved
@@ -40,6 +40,7 @@ class ReencodeJob:
 
     record: JournalEntry  # the entry of the row, with the request hash that it has now
     source: AudioSource
+    pace: FilePace = AS_SYNTHESIZED  # of the file
 
 
 @dataclass
@@ -132,14 +133,17 @@ def _make(
     adopted = commits.adopt(old.id) if is_here else None
     if adopted and source.path == out / str(adopted.path):  # a user edited the source of the file
         old = replace(adopted, request_hash=old.request_hash)
-    made = writer.make(old.id, samples, tags=Tags.of_row(old.id, old.voice, comment))
+    tags = Tags.of_row(old.id, old.voice, comment)
+    made = writer.make(old.id, samples, tags=tags, pace=job.pace)
     applied = made.applied
-    audio_s, shift_s = len(samples) / writer.native_rate_hz, -old.shift_s
+    audio_s = len(samples) / writer.native_rate_hz
+    scale = old.speed / (1.0 if applied is None else applied.speed)
+    shift_s = -old.shift_s * scale
     remarks = [one for one in old.remarks if one.kind.about != "file"]
     if applied is not None:
-        audio_s += applied.added_s
+        audio_s = applied.length_s(audio_s)
         shift_s += applied.start_shift_s
-        remarks += writer.treatment.misses(applied)
+        remarks += made.remarks
     if is_here and source.kind == "audio" and source.path == out / f"{old.id}{source.path.suffix}":
         home = out / source_name(old.id, old.take, source.path.suffix)
         source = replaced(source, path=home)
@@ -148,7 +152,7 @@ def _make(
         status=Status.OK,
         error=None,
         role=Role.OWN if old.role is Role.EXTRA else old.role,
-        delivery_hash=writer.delivery_hash,
+        delivery_hash=writer.delivery_hash_of(job.pace),
         path=f"{old.id}{writer.suffix}",
         bytes=made.num_bytes,
         sha256=made.sha256,
@@ -157,7 +161,7 @@ def _make(
         audio_s=audio_s,
         applied=None if applied is None else applied.as_dict(),
         source=source.as_source(out, writer.out),
-        parts=moved(old.parts, shift_s, audio_s),
+        parts=moved(old.parts, shift_s, audio_s, scale),
         remarks=remarks,
         write_ms=1000 * (time.perf_counter() - started_s),
     )

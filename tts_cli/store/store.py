@@ -45,6 +45,7 @@ from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import (
     CHECKS_NAME,
     JOURNAL_NAME,
+    REVIEWS_NAME,
     ROW_SUFFIXES,
     SOURCE_MARK,
     AudioWriter,
@@ -237,7 +238,7 @@ class Store:
         try:
             self.lock()
             self._forget()
-            for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME, DERIVED_NAME):
+            for name in (LIST_NAME, CHECKS_NAME, REVIEWS_NAME, BOOK_NAME, DERIVED_NAME):
                 require_plain_file(self.out / name)
             self.runs = RunLog(self.out)
             marked = self._mark.left_at()
@@ -467,7 +468,7 @@ class Store:
         folders = list(origins.folders)
         merge.merge_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
-            for name in (CHECKS_NAME, DERIVED_NAME):
+            for name in (CHECKS_NAME, REVIEWS_NAME, DERIVED_NAME):
                 merge.write_lines(origins, name)
             merger.run(self.commits)
         sums = self.runs.totals(self.journal.totals())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
 from tts_cli.named import counted, first_few
-from tts_cli.text import languages
+from tts_cli.text import languages, phones
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalized_text import ODD_SPACE, Edit, NormalizedText
@@ -48,6 +48,7 @@ class TextFrontend:
     language: str | None = None  # of texts whose language is not known; None: left alone
     is_typed: bool = False  # printed marks and capitals are not known to the checkpoint either
     markup: str | None = None  # regular expression of markup, which is not synthesized
+    num_respelled: int = 0  # entries with sounds that the model does not read
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
@@ -68,8 +69,11 @@ class TextFrontend:
                 raise UsageError(
                     f"--normalize {config.normalize!r}: must be auto, off, or one of {known}"
                 )
+        lexicon = Lexicon() if config.lexicon is None else read_lexicon(config.lexicon)
+        has_phones = info.pace is not None and phones.has_phones(info.pace.unbroken)
         return cls(
-            lexicon=Lexicon() if config.lexicon is None else read_lexicon(config.lexicon),
+            lexicon=lexicon.for_model(has_phones),
+            num_respelled=0 if has_phones else lexicon.num_phonetic,
             is_normalized=asked != OFF,
             language=language,
             is_typed=info.normalizes and asked != OFF,
@@ -84,18 +88,24 @@ class TextFrontend:
         """Return whether a text is certain to be synthesized as written; a cheap check."""
         return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
-    def read(self, text: str, language: str = AUTO) -> NormalizedText:
-        """Return the normalized text. Raises SetupError, see `normalize`."""
+    def read(self, text: str, language: str = AUTO, own: Lexicon | None = None) -> NormalizedText:
+        """Return the normalized text. Raises SetupError, see `normalize`.
+
+        Args:
+            own: lexicon of the row, which takes precedence.
+        """
         known = self.known(language)
         protected = pause_spans(text)
         if "&" in text:  # entities are one sign each
             protected += [match.span() for match in _ENTITY.finditer(text)]
         if self.markup is not None:
             protected += [match.span() for match in re.finditer(self.markup, text)]
-        edits: list[Edit] = []
+        edits = [] if own is None else own.edits(text, known, protected)
         if self.lexicon.entries:
-            edits = self.lexicon.edits(text, known, protected)
-            self.used.update(edit.line for edit in edits if edit.line is not None)
+            spans = [(edit.start, edit.end) for edit in edits]
+            found = self.lexicon.edits(text, known, protected + spans)
+            self.used.update(edit.line for edit in found if edit.line is not None)
+            edits += found
         if self.is_normalized and known is not None:
             protected += [(edit.start, edit.end) for edit in edits]
             edits += normalize(text, known, protected)
@@ -128,6 +138,17 @@ class TextFrontend:
         return (
             f"{self.lexicon.path}: {len(words)} of "
             f"{counted(len(entries), 'entry', 'entries')} occur in no text: {named}"
+        )
+
+    def respelled(self) -> str | None:
+        """Return a line about sounds that the model does not read; None: there are none."""
+        if not self.num_respelled:
+            return None
+        entries = counted(self.num_respelled, "entry has", "entries have")
+        return (
+            f"{self.lexicon.path}: {entries} sounds, which this model does not read. IPA and "
+            "ARPAbet are respelled in letters, pinyin is left out. Try them with "
+            "`tts-cli lexicon test`"
         )
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:

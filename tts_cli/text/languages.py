@@ -69,6 +69,13 @@ def code_of(language: str) -> str | None:
     return CODES[name][0] if name else match[1]
 
 
+def long_code_of(language: str) -> str | None:
+    """Return the code of three letters, as in MP4, of a language by name or code; None: unknown."""
+    code = code_of(language) or ""
+    codes = next((codes for codes in CODES.values() if code in codes), [code])
+    return next((one for one in codes if len(one) == 3), None)
+
+
 # Words that most English texts have, and that mean nothing in languages with the same letters.
 _ENGLISH = re.compile(
     r"\b(?:the|and|of|to|it|he|she|they|you|we|his|her|my|your|this|that|with|for|from|have|had|are"

@@ -1,9 +1,10 @@
 """The lexicon: a user's pronunciations of words.
 
-A lexicon is a file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`. The last two
-are optional: without a language, or with `any`, an entry applies to all languages; `case` is `any`
-(the default) or `exact`. A first line with the names of the columns is a header, in any order.
-Blank lines and lines that begin with `#` are ignored.
+A lexicon is a file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`, `alphabet`.
+The last three are optional: without a language, or with `any`, an entry applies to all languages;
+`case` is `any` (the default) or `exact`; `alphabet` is `text` (the default), or that of the sounds
+in `to`, see `phones`. A first line with the names of the columns is a header, in any order. Blank
+lines and lines that begin with `#` are ignored. A file in XML is read by `pls`.
 
 Only whole words are replaced (`cat` does not match `cats`), except in scripts without spaces. If
 several entries match, the longest wins, then the one of the row's language, then the one with exact
@@ -16,20 +17,22 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tts_cli.errors import UsageError
 from tts_cli.plain import read_given
+from tts_cli.text import phones
 from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import Edit, mask
+from tts_cli.text.pls import is_pls, pls_cells
 from tts_cli.text.rule import one_of
 from tts_cli.text.tables import script
 from tts_cli.text.unicode import clean_unicode
 
 ANY = "any"
-COLUMNS = ("from", "to", "language", "case")
+COLUMNS = ("from", "to", "language", "case", "alphabet")
 LANGUAGES = (
     *("chinese", "english", "french", "german", "italian"),
     *("japanese", "korean", "portuguese", "russian", "spanish"),
@@ -58,7 +61,8 @@ class Entry:
     spoken: str
     language: str | None  # lower case; None: any
     is_exact: bool  # whether its case counts
-    line: int  # of the file, from 1
+    line: int  # of the file, from 1; of PLS, the number of the lexeme
+    alphabet: str = phones.TEXT  # of `spoken`
 
     @property
     def key(self) -> tuple[str, str | None, bool]:
@@ -101,6 +105,26 @@ class Lexicon:
         object.__setattr__(self, "_by_fold", by_fold)
         object.__setattr__(self, "_lengths", lengths)
         object.__setattr__(self, "_head", re.compile(one_of(heads)))
+
+    @property
+    def num_phonetic(self) -> int:
+        """Number of entries with sounds."""
+        return sum(entry.alphabet != phones.TEXT for entry in self.entries)
+
+    def for_model(self, has_phones: bool) -> Lexicon:
+        """Return the lexicon with sounds as a model reads them: between tags, or as letters.
+        Pinyin has no letters for other models, so these entries are left out.
+        """
+        entries = []
+        for entry in self.entries:
+            if entry.alphabet != phones.TEXT:
+                found = phones.parse(entry.spoken, entry.alphabet)
+                if not has_phones and entry.alphabet == phones.PINYIN:
+                    continue
+                tagged = phones.tagged(found, entry.alphabet)
+                entry = replace(entry, spoken=tagged if has_phones else phones.respelled(found))
+            entries.append(entry)
+        return replace(self, entries=tuple(entries))
 
     def found(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
@@ -153,6 +177,18 @@ class Lexicon:
         return None
 
 
+def parse_row_lexicon(text: str) -> Lexicon:
+    """Return the lexicon in a row's field: `lead=led; read=red`. Raises ValueError."""
+    entries = []
+    for part in re.split(r"[;\n]", text):
+        written, is_there, spoken = (one.strip() for one in part.partition("="))
+        if written and spoken:
+            entries.append(Entry(written, spoken, None, False, 0))
+        elif written or is_there:
+            raise ValueError(f"{part.strip()!r} is not of the form word=pronunciation")
+    return Lexicon(tuple(entries))
+
+
 def fold(text: str) -> str:
     """Lower case and straight apostrophes, of the same length: places stay what they are."""
     lower = text.lower()
@@ -171,11 +207,7 @@ def read_lexicon(path: Path) -> Lexicon:
     problems: list[str] = []
     entries = _Entries()
     columns: Sequence[str] | None = None
-    for number, raw in enumerate(_lines(path, content), 1):
-        line = clean_unicode(raw)
-        if not line.strip() or line.startswith("#"):
-            continue
-        cells = [cell.strip() for cell in line.split("\t")]
+    for number, raw, cells in _rows(path, content):
         if columns is None:
             columns = _header(cells) or COLUMNS
             if columns is not COLUMNS or cells == list(COLUMNS):
@@ -183,7 +215,7 @@ def read_lexicon(path: Path) -> Lexicon:
         entry = _entry(cells, columns, number)
         if isinstance(entry, str):
             problems.append(f"{path}:{number}: {entry}")
-        elif (before := entries.add(entry, is_clean=line == raw)) is not None:
+        elif (before := entries.add(entry, is_clean=clean_unicode(raw) == raw)) is not None:
             problems.append(f"{path}:{number}: {entry.written!r} is already in line {before}")
     if problems:
         more = len(problems) - MAX_PROBLEMS
@@ -244,6 +276,21 @@ def _lines(path: Path, content: bytes) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
+def _rows(path: Path, content: bytes) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, content and cells of each entry. Raises UsageError."""
+    if is_pls(content):
+        try:
+            for number, found in pls_cells(content):
+                yield number, "", [clean_unicode(cell).strip() for cell in found]
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}", "give a table, or a valid .pls file") from None
+        return
+    for number, raw in enumerate(_lines(path, content), 1):
+        line = clean_unicode(raw)
+        if line.strip() and not line.startswith("#"):
+            yield number, raw, [cell.strip() for cell in line.split("\t")]
+
+
 def _header(cells: Sequence[str]) -> Sequence[str] | None:
     """The columns a header names; None for an entry."""
     names = [cell.lower() for cell in cells]
@@ -268,7 +315,16 @@ def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | s
     case = given.get("case", "").lower() or ANY
     if case not in CASES:
         return f"case {case!r} must be any or exact"
-    return Entry(written, spoken, None if language == ANY else language, case == "exact", line)
+    alphabet = given.get("alphabet", "").lower() or phones.TEXT
+    if alphabet not in phones.ALPHABETS:
+        return f"alphabet {alphabet!r} must be one of {', '.join(phones.ALPHABETS)}"
+    if alphabet != phones.TEXT:
+        try:
+            phones.parse(spoken, alphabet)
+        except ValueError as error:
+            return f"'to': {error}"
+    known = None if language == ANY else language
+    return Entry(written, spoken, known, case == "exact", line, alphabet)
 
 
 def _is_inside(text: str, place: int) -> bool:

@@ -29,6 +29,7 @@ from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.utterances import BookPauses, segment_book
 from tts_cli.checks.outliers import KINDS
+from tts_cli.checks.reviews import Decision
 from tts_cli.checks.verdicts import OK as FINE
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import TimedWord, WordTimes
@@ -179,6 +180,7 @@ def test_tables_are_what_is_written(
         "folder": written["folder"],
         "checks": json.loads(TakeVerdict("a", 1, "00", FINE).to_line()),
         "kind": KINDS,
+        "reviews": Decision.__struct_fields__,
         "words": WordTimes.__struct_fields__,
         "timed_word": TimedWord.__struct_fields__,
         "choice": json.loads("{" + _choice(OK) + "}")["000001"],

@@ -58,7 +58,7 @@ def test_trim_leaves_a_margin_and_no_click() -> None:
         samples, applied = PostProcessing(is_trimmed=True).shape(around(0.3, 0.6, dc), RATE_HZ)
         assert applied.trimmed_start_s == pytest.approx(0.3 - TRIM_MARGIN_S, abs=0.011)
         assert applied.trimmed_end_s == pytest.approx(0.6 - TRIM_MARGIN_S, abs=0.011)
-        assert len(samples) / RATE_HZ == pytest.approx(1.4 + applied.added_s, abs=1e-4)
+        assert len(samples) / RATE_HZ == pytest.approx(applied.length_s(1.4), abs=1e-4)
         assert abs(samples[0]) < 1e-3
         assert abs(samples[-1]) < 1e-3
         assert np.abs(np.diff(samples[:200])).max() < 1e-3
@@ -76,7 +76,7 @@ def test_padding_is_digital_silence() -> None:
     assert len(samples) == 2 * RATE_HZ
     assert not samples[: RATE_HZ // 2].any()
     assert not samples[-RATE_HZ:].any()
-    assert (applied.start_shift_s, applied.added_s) == (0.5, 1.5)
+    assert (applied.start_shift_s, applied.length_s(0.5)) == (0.5, 2.0)
 
 
 def test_the_order_of_the_chain() -> None:

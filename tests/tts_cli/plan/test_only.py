@@ -84,7 +84,7 @@ def test_suspects(tmp_path: Path) -> None:
     assert named("suspects", "Ümlaut", out=tmp_path) == ["line1", "line7", "Ümlaut"]
     assert len(suspects_of(tmp_path)) == 2
     for out in (None, tmp_path / "none"):
-        with pytest.raises(UsageError, match="has no journal with suspect rows"):
+        with pytest.raises(UsageError, match="has no journal with such rows"):
             suspects_of(out)
 
 

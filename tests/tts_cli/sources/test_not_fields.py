@@ -20,12 +20,11 @@ def test_what_others_take_as_a_field(name: str, words: str) -> None:
 
 
 def test_several_at_once() -> None:
-    values = {"text": "Hello.", "speed": "1", "foo": "2", "Emotion": "sad"}
+    values = {"text": "Hello.", "tempo": "1", "foo": "2", "Emotion": "sad"}
     row = build_row(values, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
     assert (
-        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; "
-        "describe it in instruct ('slowly'), if the model supports instruct"
+        "unknown fields 'tempo', 'foo', 'Emotion'; 'tempo': use the field speed, from 0.5 to 2.0 "
     ) in row.message
     assert '--map "Emotion=instruct" --extra keep' in row.message
 

@@ -316,9 +316,12 @@ def test_what_listeners_ask() -> None:
     take = known(
         voice=".voices/ann-0123456789ab",
         text="Nr. 5 [pause 1 s]",
+        audio_s=2.0,
         applied={"pad_start_s": 0.5, "trimmed_end_s": 0.2, "pad_end_s": "x"},
     )
     assert take.voice_name == "ann-0123456789ab"
     assert (take.said, take.letters) == (take.text, 3)
-    assert take.added_s == pytest.approx(0.3)
+    assert (take.samples_s, take.shift_s) == pytest.approx((1.7, 0.5))
+    faster = replace(take, applied={"trimmed_start_s": 0.5, "pad_start_s": 1.0, "speed": 2.0})
+    assert (faster.samples_s, faster.shift_s) == pytest.approx((2.5, 0.75))
     assert replace(take, spoken_text="number five").letters == 10

@@ -122,7 +122,7 @@ def test_markup_is_left_alone(lexicon: Write) -> None:
 def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         lexicon(
-            "cat\tKAT\nonly\n\tto\na\tb\tenglsh\nc\td\t\tupper\nCat\tkitten\nx\ty\tany\tany\tz\n"
+            "cat\tKAT\nonly\n\tto\na\tb\tenglsh\nc\td\t\tupper\nCat\tkitten\nx\ty\tany\tany\ttext\tz\n"
             f"e\tf\x07\n{'g' * 201}\th\n"
         )
     path = tmp_path / "words.tsv"
@@ -134,7 +134,7 @@ def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path)
         "italian, japanese, korean, portuguese, russian, spanish",
         f"{path}:5: case 'upper' must be any or exact",
         f"{path}:6: 'Cat' is already in line 1",
-        f"{path}:7: has 5 cells, but the columns are from, to, language, case",
+        f"{path}:7: has 6 cells, but the columns are from, to, language, case, alphabet",
         f"{path}:8: 'to' has a control character or more than 200 characters",
         f"{path}:9: 'from' has a control character or more than 200 characters",
     ]

@@ -1,8 +1,8 @@
 """Build the page of `report`: one HTML file that loads nothing but the audio next to it.
 
-Its parts are the files in this folder. Texts of manifests are JSON that cannot end its element, and
-the page shows them only as text. If that fails, the page's policy allows only our script and style,
-by their hashes, and only addresses in the folder.
+Its script is `page.js`, which `make page` bundles from `frontend/src`. Texts of manifests are JSON
+that cannot end its element, and the page shows them only as text. If that fails, the page's policy
+allows only our script and style, by their hashes, and only addresses in the folder.
 
 `spoken_by` returns the command that synthesizes the rows of a run again. The report may be
 untrusted, and users paste the command: it has only settings of speech, delivery and manifest, and
@@ -25,33 +25,20 @@ from tts_cli.config import SETTINGS
 from tts_cli.named import printable
 from tts_cli.setting import About, Scope, SettingFacts, flag
 
-# In this order: a script may use those before it.
-SCRIPTS = (
-    "base.js",
-    "shell.js",
-    "rows.js",
-    "waveform.js",
-    "player.js",
-    "basket.js",
-    "item.js",
-    "list.js",
-    "detail.js",
-    "charts.js",
-    "keys.js",
-    "start.js",
-)
 # In strings of JSON: `<` could end the element, and older scripts do not allow two line ends.
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def build_page(content: Mapping[str, Any]) -> bytes:
-    """Return the page with this content, in UTF-8."""
-    style = _part("style.css")
-    body = "\n".join(_part(name) for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{body}\n}})();\n'
+def build_page(content: Mapping[str, Any], *, is_served: bool = False) -> bytes:
+    """Return the page with this content, in UTF-8.
+
+    Args:
+        is_served: for the server of `review`, which it may ask for data.
+    """
+    style, script = _part("style.css"), _part("page.js")
     page = Template(_part("page.html")).substitute(
         title=html.escape(str(content["folder"]["name"])),
-        policy=_policy(script, style),
+        policy=_policy(script, style, is_served),
         style=style,
         data=as_safe_json(content),
         script=script,
@@ -65,14 +52,15 @@ def as_safe_json(value: Any) -> str:
     return text.translate(_ESCAPES)
 
 
-def _policy(script: str, style: str) -> str:
+def _policy(script: str, style: str, is_served: bool) -> str:
     """Return the policy of the page: our script, our style, audio of its folder."""
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
-            "media-src 'self' file:",
+            "media-src 'self'" + " file:" * (not is_served),
+            *(["connect-src 'self'"] * is_served),
             "img-src data:",  # the empty icon, so that browsers request none
             "base-uri 'none'",
             "form-action 'none'",

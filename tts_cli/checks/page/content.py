@@ -6,6 +6,7 @@ and a page of thousands stays small.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from tts_cli.atomic import write_standalone
 from tts_cli.checks.baselines import Evidence, VoiceBaselines, letters_per_second
 from tts_cli.checks.folder_rows import FolderAudio, FolderRow, TakeFile, read_folder
 from tts_cli.checks.outliers import KINDS, reasons_now, severity
 from tts_cli.checks.page.build import build_page, spoken_by
 from tts_cli.checks.page.charts import charts_of
+from tts_cli.checks.reviews import Reviews
 from tts_cli.checks.verdicts import SCORES, TakeVerdict, Transcript, verdicts_by_take
 from tts_cli.checks.waveform import LETTERS, outlines
 from tts_cli.checks.word_times import WordTimes, read_words
@@ -36,6 +40,8 @@ log = logging.getLogger(__name__)
 PAGE_NAME = "report.html"
 SCHEMA = 1
 MIN_SILENCE_S = 0.5
+MAX_EXTRAS = 20  # extra columns of a row
+MAX_EXTRA = 200  # characters of their values
 _PART = ("text_start", "text_end", "start_s", "end_s")
 
 
@@ -78,12 +84,15 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     return page, totals
 
 
-def content_of(folder: FolderAudio, version: str | None, base: str = "") -> dict[str, Any]:
+def content_of(
+    folder: FolderAudio, version: str | None, base: str = "", *, has_outlines: bool = True
+) -> dict[str, Any]:
     """Return the data of the page.
 
     Args:
         version: of this tool.
         base: of the addresses of audio: the folder relative to the page; empty: the page is in it.
+        has_outlines: with waveforms, for which every file is decoded.
     """
     voices = VoiceBaselines(Evidence(row.take) for row in folder.rows)
     checks = verdicts_by_take(folder.path)
@@ -94,7 +103,8 @@ def content_of(folder: FolderAudio, version: str | None, base: str = "") -> dict
     runs = {_text(run.get("run_id")): place for place, run in enumerate(folder.runs)}
     files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
-    shown = dict(zip(map(id, files), outlines(paths), strict=True))
+    drawn = outlines(paths) if has_outlines else [None] * len(files)
+    shown = dict(zip(map(id, files), drawn, strict=True))
     about = _About(runs, shown, checks, base)
     return {
         "schema": SCHEMA,
@@ -107,6 +117,7 @@ def content_of(folder: FolderAudio, version: str | None, base: str = "") -> dict
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, checks),
+        "decisions": list(map(msgspec.to_builtins, Reviews.read(folder.path).decisions())),
         "rows": [
             _row(row, reasons[row.id], about, read_words(folder.path, row.id))
             for row in folder.rows
@@ -176,6 +187,8 @@ def _row(
         "id": row.id,
         "status": speech.status,
         "voice": speech.voice_name,
+        "character": speech.character,
+        "extra": _extra(speech),
         "text": speech.text,
         "spoken_text": speech.spoken_text if speech.spoken_text != speech.text else None,
         "text_chars": None if speech.text is not None else speech.text_chars,
@@ -213,12 +226,14 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     values = {
         "take": speech.take,
         "seed": speech.seed,
+        "sha256": speech.sha256,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
         "url": None if file.path is None else about.base + audio_url(file.path),
         "is_older": file.is_older,
         "is_other": is_other,
         "said": speech.said if is_other else None,
+        "written": speech.text if is_other else None,
         "waveform": about.outlines[id(file)],
         "level_dbfs": speech.level_dbfs,
         "asr": None if heard is None else _heard(heard),
@@ -261,8 +276,18 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in values.items()
-        if not (value is None or value is False or value in ("", []))
+        if not (value is None or value is False or value in ("", [], {}))
     }
+
+
+def _extra(speech: JournalEntry) -> dict[str, str]:
+    """Return the extra columns of a row as text, within bounds."""
+    found = {}
+    for name, value in list(speech.extra.items())[:MAX_EXTRAS]:
+        text = value if isinstance(value, str) else json.dumps(value)
+        if text:
+            found[name[:MAX_EXTRA]] = text[:MAX_EXTRA]
+    return found
 
 
 def _silences(speech: JournalEntry) -> list[float] | None:

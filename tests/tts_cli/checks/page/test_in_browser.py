@@ -112,15 +112,13 @@ def test_commands_are_copied_as_a_shell_reads_them(open_report: Any, tmp_path: P
     out = small_folder(tmp_path / "it's a $HOME")
     window = open_report(out)
     page = window.page
-    row = window.row("c/00")
-    row.get_by_label("Copy the id").click()
+    window.row("c/00").locator(".text").click()
+    page.get_by_role("button", name="Copy id").click()
     assert window.copied() == "c/00"
-    row.get_by_label("Copy the seed").click()
+    page.get_by_role("button", name="Copy seed").click()
     assert window.copied() == "7"
-    row.get_by_label("Copy the command for more takes").click()
     manifest, folder = "/books/my lines.jsonl", str(out)
     synth = ["tts-cli", "synth", manifest, "--voice", "clara", "--seed", "3", "--out", folder]
-    assert words_of(window.copied()) == [*synth, "--only", "c/00", "--takes", "3"]
     page.get_by_role("button", name="Copy the command for 3 more takes").click()
     assert words_of(window.copied()) == [*synth, "--only", "c/00", "--takes", "3"]
 
@@ -139,10 +137,11 @@ def test_takes_are_chosen_and_collected(open_report: Any, tmp_path: Path) -> Non
     assert words_of(window.copied()) == ["tts-cli", "pick", str(out), "many=3"]
     window.row("c/05").locator(".text").click()
     page.keyboard.press("r")
-    assert page.inner_text("#basket-text") == "1 take selected, 1 row marked for more takes"
+    collected = "1 take selected, 1 row marked for more takes, 1 decision to save"
+    assert page.inner_text("#basket-text") == collected
     page.reload()
     page.wait_for_selector("html[data-ready]", state="attached")
-    assert page.inner_text("#basket-text") == "1 take selected, 1 row marked for more takes"
+    assert page.inner_text("#basket-text") == collected
     page.click("#basket-open")
     commands = page.locator("#commands code").all_inner_texts()
     assert words_of(commands[0]) == ["tts-cli", "pick", str(out), "many=3"]
@@ -172,9 +171,19 @@ def test_the_keyboard_is_enough(open_report: Any, tmp_path: Path) -> None:
     assert window.row("many").locator(".take[aria-pressed=true]").inner_text() == "1"
     press("9")
     assert page.inner_text("#toast") == "many has no take 9"
+    press("b")
+    assert window.row("many").locator(".take[aria-pressed=true]").inner_text() == "2"
+    press("a")
+    assert window.row("many").locator(".review").inner_text() == "approved"
+    press("x")
+    assert window.row("many").locator(".review").inner_text() == "rejected"
+    press("x")
+    assert window.row("many").locator(".review").is_hidden()
     press("c")
-    window.wait_for("document.getElementById('toast').textContent.startsWith('Copied')")
-    assert words_of(window.copied())[-4:] == ["--only", "many", "--takes", "3"]
+    page.keyboard.type("too slow")
+    press("Enter")
+    assert page.inner_text("#detail .comments .said") == "too slow"
+    press("Escape")
     press("?")
     assert page.is_visible("#help")
     press("Escape")
@@ -351,7 +360,7 @@ def test_audio_that_is_gone_is_shown_as_gone(open_report: Any, tmp_path: Path) -
     window = open_report(out)
     assert window.row("loud").locator(".length").inner_text() == "audio missing"
     assert window.row("loud").locator(".round").is_disabled()
-    assert "audio of 1 row is not in the folder" in window.page.inner_text("#notice")
+    assert "The audio of 1 row is no longer in the folder" in window.page.inner_text("#notice")
     (out / "c" / "00.wav").unlink()  # after the page was made
     window.row("c/00").locator(".round").click()
     window.wait_for("document.getElementById('toast').textContent.includes('cannot be played')")

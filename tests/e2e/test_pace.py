@@ -1,0 +1,142 @@
+"""Pace: `speed`, `duration_s` and `--fit cues` change files, not speech."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from workbench import Workbench, forbid_weights
+
+from tts_cli.audio.subtitles import clock
+from tts_cli.plan.checkpoint import sample_voice
+
+pytestmark = pytest.mark.slow
+
+TEXT = "The quay of the island was under water, as it always is."
+ROWS = [
+    {"id": "usual", "text": TEXT, "seed": 1},
+    {"id": "fast", "text": TEXT, "seed": 1, "speed": 1.25},
+    {"id": "slot", "text": TEXT, "seed": 1, "duration_s": 6.0},
+]
+
+
+@pytest.fixture
+def checkpoint() -> Path:
+    return sample_voice()
+
+
+def seconds(folder: Path, name: str) -> float:
+    return float(soundfile.info(folder / name).duration)
+
+
+def test_fields_and_what_needs_no_synthesis(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [{name: row[name] for name in ("id", "text", "seed")} for row in ROWS]
+    bench.synth_once(plain)
+    out = bench.out()
+    usual_s, run_ids = seconds(out.path, "usual.wav"), {r["run_id"] for r in out.records.values()}
+    forbid_weights(monkeypatch)
+    assert bench.synth(ROWS).code == 0
+    assert seconds(out.path, "fast.wav") == pytest.approx(usual_s / 1.25, abs=1e-3)
+    assert seconds(out.path, "slot.wav") == pytest.approx(6.0, abs=1e-3)
+    assert {record["run_id"] for record in out.records.values()} == run_ids
+    assert out.records["usual"]["applied"] is None
+    assert out.records["fast"]["applied"]["speed"] == 1.25
+    assert out.records["fast"]["audio_s"] == pytest.approx(usual_s / 1.25, abs=1e-3)
+    assert "nothing to do" in bench.synth(ROWS).out
+
+    # A flag is for rows that have no pace of their own.
+    assert bench.synth(ROWS, "--speed", 0.8).code == 0
+    assert seconds(out.path, "usual.wav") == pytest.approx(usual_s / 0.8, abs=1e-3)
+    assert seconds(out.path, "fast.wav") == pytest.approx(usual_s / 1.25, abs=1e-3)
+    assert bench.run("check", out.path).code == 0, "a pace that was asked for is no fault"
+
+    # `encode` keeps the pace of files, or sets one for all.
+    flac, all_same = bench.folder / "flac", bench.folder / "same"
+    assert bench.run("encode", out.path, "--format", "flac", "--out", flac).code == 0
+    assert seconds(flac, "slot.flac") == pytest.approx(6.0, abs=1e-3)
+    assert seconds(flac, "fast.flac") == pytest.approx(usual_s / 1.25, abs=1e-3)
+    assert bench.run("encode", out.path, "--speed", 1.5, "--out", all_same).code == 0
+    for name in ("usual.wav", "fast.wav", "slot.wav"):
+        assert seconds(all_same, name) == pytest.approx(usual_s / 1.5, abs=1e-3)
+    assert bench.synth(plain, "--forget", "speed").code == 0
+    assert seconds(out.path, "fast.wav") == pytest.approx(usual_s, abs=1e-3)
+
+
+def as_s(moment: str) -> float:
+    hours, minutes, rest = moment.replace(",", ".").split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
+
+
+def cues(texts: list[tuple[str, float, float]]) -> str:
+    return "".join(
+        f"{number}\n{clock(round(1000 * start))} --> {clock(round(1000 * end))}\n{text}\n\n"
+        for number, (text, start, end) in enumerate(texts, 1)
+    )
+
+
+def test_40_cues_are_met_within_50_ms(bench: Workbench) -> None:
+    pytest.importorskip("pysubs2")
+    words = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    texts = [
+        (" ".join(words[: 1 + number % 4]), 4.0 * number, 4.0 * number + 1.6 + (number % 7) / 4)
+        for number in range(40)
+    ]
+    path = bench.folder / "film.srt"
+    path.write_text(cues(texts), encoding="utf-8")
+    assert bench.synth(path, "--fit", "cues", "--subtitles", "srt", "--max-seconds", 4).code == 0
+    records = [record for _, record in sorted(bench.out().records.items())]
+    assert len(records) == 40
+    missed = []
+    for record, (_, start, end) in zip(records, texts, strict=True):
+        length_s = seconds(bench.out().path, record["path"])
+        if abs(length_s - (end - start)) > 0.05:
+            missed.append((record["id"], length_s, end - start))
+    assert missed == []
+
+
+def test_what_does_not_fit_is_suspect(bench: Workbench) -> None:
+    rows: list[dict[str, Any]] = [{"id": "a", "text": TEXT, "duration_s": 0.7}]
+    result = bench.synth(rows)
+    record = bench.out().records["a"]
+    assert record["applied"]["speed"] == 1.4
+    assert "for a slot of 0.70 s" in record["remarks"][0][1]
+    assert "suspect" in result.out
+    assert bench.run("check", bench.out().path).code == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"speed": 3}, "speed: must be 0.5 to 2"),
+        ({"speed": "fast"}, "speed"),
+        ({"duration_s": 0}, "duration_s"),
+        ({"duration_s": 5, "speed": 1.1}, "both speed and duration_s"),
+    ],
+)
+def test_what_is_no_pace(bench: Workbench, fields: dict[str, Any], words: str) -> None:
+    refused = bench.synth([{"id": "a", "text": TEXT, **fields}])
+    assert refused.code == 2
+    assert words in refused.err
+
+
+def test_times_of_subtitles_and_words_follow(bench: Workbench) -> None:
+    pytest.importorskip("pocketsphinx")
+    bench.synth([ROWS[0]], "--subtitles", "srt", "--words", "pocketsphinx")
+    out, slow = bench.out().path, bench.folder / "slow"
+    assert bench.run("encode", out, "--speed", 0.5, "--out", slow).code == 0
+    before = json.loads((out / "usual.words.json").read_text())
+    after = json.loads((slow / "usual.words.json").read_text())
+    assert [word["start_s"] for word in after["words"]] == pytest.approx(
+        [2 * word["start_s"] for word in before["words"]], abs=2e-3
+    )
+    ends = [
+        re.findall(r"--> (\S+)", (folder / "usual.srt").read_text())[-1] for folder in (out, slow)
+    ]
+    lengths = [as_s(end) for end in ends]
+    assert lengths[1] == pytest.approx(2 * lengths[0], abs=0.01)

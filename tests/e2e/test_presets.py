@@ -1,0 +1,166 @@
+"""`--preset`: chapters and rows that a recipient accepts, and `check --preset`, which says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from workbench import Workbench
+
+from tts_cli.plan.checkpoint import sample_voice
+
+pytestmark = pytest.mark.slow
+
+BOOK = """# One
+
+The ferryman had not slept, and the river was high that night.
+
+# Two
+
+He waited for her on the bank until the snow came.
+"""
+
+
+LINE = [{"id": "a", "text": "He waited for her on the bank."}]
+
+
+@pytest.fixture
+def checkpoint() -> Path:
+    return sample_voice()  # chapters need speech, not a tenth of a second of noise
+
+
+@pytest.fixture
+def book(bench: Workbench) -> Path:
+    path = bench.folder / "story.md"
+    path.write_text(BOOK, encoding="utf-8")
+    return path
+
+
+def speak(bench: Workbench, book: Path, *flags: object) -> Any:
+    out = bench.folder / "novel"
+    return bench.run("book", book, "--out", out, "--model", bench.model, *flags)
+
+
+def test_a_book_for_acx_and_then_for_broadcast(bench: Workbench, book: Path) -> None:
+    assert speak(bench, book, "--preset", "acx").code == 0
+    novel = bench.folder / "novel"
+    info = soundfile.info(novel / "01-one.mp3")
+    assert (info.samplerate, info.channels) == (44_100, 1)
+    checked = bench.run("check", novel, "--preset", "acx", "--json")
+    assert checked.code == 0
+    files = json.loads(checked.out)["files"]
+    assert [one["path"] for one in files] == ["01-one.mp3", "02-two.mp3"]
+    values = {one["name"]: one["value"] for one in files[0]["checks"]}
+    assert values["constant bit rate"] == "192"
+    rows = {path: path.read_bytes() for path in novel.glob("sentences/*")}
+    made = json.loads((novel / "book.json").read_text())["chapters"][0]
+    assert made["sample_rate_hz"] == 44_100
+    assert made["samples"] == pytest.approx(info.frames, abs=2)
+    start_s = made["sentences"][0]["start_s"]
+    assert 0.6 < start_s < 0.8
+
+    # Another preset makes other chapters, and no row changes.
+    assert speak(bench, book, "--preset", "broadcast").code == 0
+    assert soundfile.info(novel / "01-one.wav").subtype == "PCM_24"
+    assert bench.run("check", novel, "--preset", "broadcast").code == 0
+    assert {path: path.read_bytes() for path in novel.glob("sentences/*")} == rows
+
+    failing = bench.run("check", novel, "--preset", "acx")
+    assert failing.code == 1
+    assert "format wav, must be mp3" in failing.out
+    assert "0 of 2 files meet acx" in failing.out
+
+
+def test_the_folder_remembers_the_preset(bench: Workbench, book: Path) -> None:
+    speak(bench, book, "--preset", "acx")
+    novel = bench.folder / "novel"
+    before = (novel / "01-one.mp3").read_bytes()
+    again = speak(bench, book)
+    assert again.code == 0
+    assert "--preset acx" in again.err
+    assert (novel / "01-one.mp3").read_bytes() == before
+    refused = speak(bench, book, "--format", "wav")
+    assert refused.code == 2
+    assert "--forget preset" in refused.err
+    assert speak(bench, book, "--format", "wav", "--forget", "preset").code == 0
+    assert soundfile.info(novel / "01-one.wav").samplerate == 24_000
+
+
+def test_flags_beside_a_preset(bench: Workbench) -> None:
+    for flags, word in (
+        (("--format", "wav"), "needs mp3"),
+        (("--bitrate", 64), "needs 192"),
+        (("--loudness", "-19"), "needs acx"),
+        (("--sample-rate", 22_050), "needs 44100"),
+    ):
+        refused = bench.synth(LINE, "--preset", "acx", *flags)
+        assert refused.code == 2
+        assert word in refused.err
+        assert not bench.out().path.exists()
+    done = bench.synth(LINE, "--preset", "game", "--format", "wav", "--sample-rate", 44_100)
+    assert done.code == 0
+    assert soundfile.info(bench.out().path / "a.wav").samplerate == 44_100
+    assert bench.run("check", bench.out().path, "--preset", "game").code == 0
+
+
+def test_files_of_projects_set_presets_of_runs_but_not_of_checks(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.folder)
+    (bench.folder / "tts-cli.toml").write_text('preset = "podcast"\nsample_rate = 16000\n')
+    refused = bench.synth(LINE)
+    assert refused.code == 2, "the file contradicts itself"
+    assert "contradicts --preset podcast" in refused.err
+    (bench.folder / "tts-cli.toml").write_text("sample_rate = 16000\n")
+    assert bench.synth(LINE, "--preset", "podcast", "--save-codes").code == 0
+    assert soundfile.info(bench.out().path / "a.mp3").samplerate == 44_100
+    (bench.folder / "tts-cli.toml").write_text('preset = "podcast"\n')
+    assert "suspect" in bench.run("check", bench.out().path).out
+
+
+def test_encode_converts_to_a_preset(bench: Workbench) -> None:
+    bench.synth(LINE)
+    out = bench.out().path
+    assert bench.run("encode", out, "--preset", "podcast", "--out", bench.folder / "pod").code == 0
+    assert bench.run("check", bench.folder / "pod", "--preset", "podcast").code == 0
+    (bench.folder / "pod" / "a.mp3").unlink()
+    missing = bench.run("check", bench.folder / "pod", "--preset", "podcast")
+    assert missing.code == 1
+    assert "a.mp3: is missing" in missing.out
+
+
+def test_a_check_of_files_takes_no_recognizer(bench: Workbench) -> None:
+    bench.synth(LINE)
+    refused = bench.run("check", bench.out().path, "--preset", "acx", "--asr", "pocketsphinx")
+    assert refused.code == 2
+    assert "run `check` twice" in refused.err
+
+
+def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench) -> None:
+    bench.synth(LINE, "--format", "wav")
+    assert bench.synth(LINE, "--format", "mp3", "--bitrate", 160).code == 0
+    large = (bench.out().path / "a.mp3").stat().st_size
+    assert bench.synth(LINE, "--bitrate", 32).code == 0
+    assert (bench.out().path / "a.mp3").stat().st_size < large / 3
+    refused = bench.synth(LINE, "--bitrate", 33)
+    assert refused.code == 2
+    assert "--bitrate 33" in refused.err
+
+
+def test_labels_of_a_book(bench: Workbench, book: Path) -> None:
+    flags = ("--format", "wav", "--labels", "audacity,reaper,cue")
+    assert speak(bench, book, *flags).code == 0
+    novel = bench.folder / "novel"
+    made = json.loads((novel / "book.json").read_text())["chapters"][0]["sentences"]
+    lines = (novel / "01-one.labels.txt").read_text().splitlines()
+    starts = [float(line.split("\t")[0]) for line in lines]
+    assert starts == pytest.approx([one["start_s"] for one in made], abs=1e-5)
+    assert (novel / "01-one.regions.csv").read_text().startswith("#,Name,Start")
+    assert 'FILE "02-two.wav" WAVE' in (novel / "book.cue").read_text()
+    before = {path: path.stat().st_mtime_ns for path in novel.glob("*.*")}
+    assert speak(bench, book).code == 0
+    assert (novel / "book.cue").stat().st_mtime_ns == before[novel / "book.cue"]
+    assert speak(bench, book, "--labels", "logic").code == 2

@@ -1,0 +1,144 @@
+// Elements, figures and small helpers. No string ever becomes markup.
+
+/** @typedef {Node | string | null | undefined | false} Child */
+
+/** @template {HTMLElement} [T=HTMLElement] @param {string} id @returns {T} */
+export const byId = (id) => /** @type {T} */ (document.getElementById(id));
+
+/**
+ * Return an element: attributes by name, `on...` as listeners, `text` as text.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag @param {Record<string, any>} [attributes] @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/**
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag @param {Record<string, any>} [attributes] @param {...Child} children
+ * @returns {SVGElementTagNameMap[T]}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+/** @template {HTMLElement | SVGElement} T @param {T} element @param {Record<string, any>} attributes @param {Child[]} children */
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "text") element.textContent = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** @type {Record<string, string>} */
+const ICONS = {
+  play: "M7 4.5v15l12.5-7.5z",
+  pause: "M6.5 4.5h4v15h-4zM13.5 4.5h4v15h-4z",
+  up: "M12 5l7 8h-5v6h-4v-6H5z",
+  down: "M12 19l-7-8h5V5h4v6h5z",
+  copy: "M8 3h12v14H8zM10 5v10h8V5zM4 7h2v12h10v2H4z",
+  again: "M12 5a7 7 0 1 1-6.700 5h2.200A5 5 0 1 0 12 7v3L7 6l5-4z",
+  light: "M12 7a5 5 0 1 1 0 10 5 5 0 0 1 0-10zM11 1h2v4h-2zM11 19h2v4h-2zM1 11h4v2H1zM19 11h4v2h-4z",
+  dark: "M20 14.500A8.500 8.500 0 0 1 9.500 4 8.500 8.500 0 1 0 20 14.500z",
+  more: "M12 8l7 8H5z",
+  less: "M12 16l-7-8h14z",
+  approve: "M9.500 18.500L3.500 12.500l2-2 4 4 9-9 2 2z",
+  reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z",
+};
+
+/** @param {string} name */
+export function icon(name) {
+  return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
+}
+
+/** @param {HTMLElement} button @param {string} name */
+export function setIcon(button, name) {
+  if (button.dataset.icon === name) return;
+  button.dataset.icon = name;
+  button.replaceChildren(icon(name));
+}
+
+/** @param {string} label @param {string | null} name of the icon @param {() => void} run @param {Record<string, any>} [more] */
+export function button(label, name, run, more = {}) {
+  return h("button", { type: "button", class: "plain", onclick: run, ...more }, name && icon(name), label);
+}
+
+/** @param {string} value @param {string} [text] */
+export const option = (value, text = value) => h("option", { value, text });
+
+/** Return seconds as 7.4 s, 3:05 or 1:02:09. @param {number} seconds */
+export function duration(seconds) {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const all = Math.round(seconds);
+  const minutes = Math.floor(all / 60) % 60;
+  const rest = String(all % 60).padStart(2, "0");
+  if (all < 3600) return `${minutes}:${rest}`;
+  return `${Math.floor(all / 3600)}:${String(minutes).padStart(2, "0")}:${rest}`;
+}
+
+const format = new Intl.NumberFormat("en");
+/** @param {number} number */
+export const whole = (number) => format.format(number);
+/** @param {number} number @param {string} one @param {string} [many] */
+export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
+/** @param {number} level */
+export const decibels = (level) => `${level.toFixed(1).replace("-", "\u2212")} dBFS`;
+
+let toastTimer = 0;
+/** Show a message for a moment, to eyes and to screen readers. @param {string} text */
+export function say(text) {
+  const toast = byId("toast");
+  byId("said").textContent = toast.textContent = text;
+  toast.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = window.setTimeout(() => { toast.hidden = true; }, 2500);
+}
+
+/** Show the error of a request. @param {Error} error */
+export const complain = (error) => say(error.message);
+
+/** @param {string} text @param {string} what */
+export async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without permission, or over http.
+    const field = h("textarea", { class: "unseen", readonly: true, "aria-hidden": "true" });
+    field.value = text;
+    (document.querySelector("dialog[open]") || document.body).append(field);
+    field.select();
+    const isCopied = document.execCommand("copy");
+    field.remove();
+    if (!isCopied) {
+      say(`The browser did not allow copying ${what}`);
+      return;
+    }
+  }
+  say(`Copied ${what}`);
+}
+
+/** What the browser stores for a page; private windows may store nothing. */
+export const memory = {
+  /** @param {string} name @returns {any} */
+  get(name) {
+    try {
+      return JSON.parse(localStorage.getItem(name) ?? "null");
+    } catch {
+      return null;
+    }
+  },
+  /** @param {string} name @param {unknown} value */
+  set(name, value) {
+    try {
+      localStorage.setItem(name, JSON.stringify(value));
+    } catch {
+      say("The browser stores nothing for this page: save your decisions as a file");
+    }
+  },
+};

@@ -1,0 +1,152 @@
+// The rows of the page, which of them are shown, and in which order.
+
+/** @import { Data, Decision, Row, Shown, Take } from "./types.js" */
+import { ledger } from "./ledger.js";
+
+/** @type {{data: Data, rows: Row[], byName: Map<string, Row>}} */
+export const model = { data: /** @type {any} */ (null), rows: [], byName: new Map() };
+
+/** @type {(string | undefined)[]} */
+let haystacks = [];
+
+/** @param {Data} data */
+export function load(data) {
+  model.data = data;
+  model.rows = data.rows;
+  data.rows.forEach((row, index) => {
+    row.index = index;
+    row.reasons ??= [];
+    row.extra ??= {};
+    row.severity ??= 0;
+    row.chosen ??= 0;
+    row.place ??= 0;
+    row.order ??= index;
+    if (row.chapter === undefined && row.id.includes("/")) row.chapter = row.id.slice(0, row.id.lastIndexOf("/"));
+    row.group = row.status === "failed" ? 0 : row.reasons.length ? 1 : 2;
+  });
+  model.byName = new Map(model.rows.map((row) => [row.id, row]));
+  haystacks = new Array(model.rows.length);
+}
+
+/** The current take of a row in the folder. @param {Row} row */
+export const takeOf = (row) => row.takes[row.chosen];
+
+/** Takes that the user has selected here, by id. @type {Map<string, number>} */
+export const picks = new Map();
+
+/** Return the place of the take that is selected, here or in the folder. @param {Row} row */
+export function placeOf(row) {
+  const place = row.takes.findIndex((take) => take.take === picks.get(row.id));
+  return place < 0 ? row.chosen : place;
+}
+
+/** @param {Row} row */
+export const shownTake = (row) => row.takes[placeOf(row)];
+/** Return the take that decisions are about: the row's own; in a static page, where nothing can be chosen, the selected one. @param {Row} row */
+export const ratedTake = (row) => (model.data.server ? takeOf(row) : shownTake(row));
+/** @param {Row} row @returns {Shown} */
+export const stateOf = (row) => ledger.state(row.id, ratedTake(row).sha256 ?? null);
+/** @param {Row} row @returns {Decision[]} */
+export const commentsOf = (row) => ledger.comments(row.id, shownTake(row).sha256 ?? null);
+/** Whether commands can name a row: invalid rows without an id are called #7. @param {Row} row */
+export const isNamed = (row) => !row.id.startsWith("#");
+
+export const GROUPS = ["Failed", "Suspect", "OK"];
+export const STATUSES = { all: "All", failed: "Failed", suspect: "Suspect", fine: "OK" };
+/** @type {Record<string, number>} */
+export const GROUP_OF = { failed: 0, suspect: 1, fine: 2 };
+
+/** @typedef {{label: string, value?: (row: Row) => number | undefined, falls?: boolean}} Sort rows without a value are last */
+/** @type {Record<string, Sort>} */
+export const SORTS = {
+  check: { label: "Needs review" },
+  order: { label: "Manifest order", value: (row) => row.order },
+  id: { label: "Id", value: (row) => row.index },
+  spoken: { label: "Synthesized", value: (row) => row.place },
+  suspicion: { label: "Suspicion", value: (row) => row.severity, falls: true },
+  words: { label: "Word errors", value: (row) => takeOf(row).asr?.error, falls: true },
+  mos: { label: "Predicted opinion score", value: (row) => takeOf(row).mos?.[0] },
+  duration: { label: "Duration", value: (row) => takeOf(row).audio_s ?? 0, falls: true },
+  rate: { label: "Rate, letters per second", value: (row) => row.rate, falls: true },
+  level: { label: "Level", value: (row) => row.level_dbfs, falls: true },
+};
+
+const MAX_FACETS = 6;
+const MAX_VALUES = 200; // of a facet
+
+/** Values that rows can be filtered by, by name. @param {Row} row @returns {Record<string, string | undefined>} */
+export function facetsOf(row) {
+  return { Character: row.character, Chapter: row.chapter, ...row.extra };
+}
+
+/** Return the number of rows by value, for every useful facet. @returns {Map<string, Map<string, number>>} */
+export function facets() {
+  /** @type {Map<string, Map<string, number>>} */
+  const found = new Map();
+  for (const row of model.rows) {
+    for (const [name, value] of Object.entries(facetsOf(row))) {
+      if (value === undefined) continue;
+      if (!found.has(name)) found.set(name, new Map());
+      const counts = /** @type {Map<string, number>} */ (found.get(name));
+      counts.set(value, (counts.get(value) ?? 0) + 1);
+    }
+  }
+  const useful = [...found].filter(([, counts]) => counts.size > 1 && counts.size <= MAX_VALUES);
+  return new Map(useful.slice(0, MAX_FACETS));
+}
+
+export const view = {
+  search: "", status: "all", voice: "", kind: "", review: "", sort: "check", isTurned: false,
+  /** @type {Record<string, string>} */ facets: {},
+};
+
+/** @param {Row} row */
+function haystack(row) {
+  const texts = [row.id, row.text, row.spoken_text, row.voice, row.character];
+  return (haystacks[row.index] ??= texts.filter(Boolean).join("\n").toLowerCase());
+}
+
+/** @param {Row} row @param {string[]} words */
+function matches(row, words) {
+  if (view.status !== "all" && row.group !== GROUP_OF[view.status]) return false;
+  if (view.voice && (row.voice ?? "") !== view.voice) return false;
+  if (view.kind && !row.reasons.some((reason) => reason[0] === view.kind)) return false;
+  if (view.review === "comment" ? !commentsOf(row).length : view.review && stateOf(row) !== view.review) return false;
+  for (const name in view.facets) if (view.facets[name] && facetsOf(row)[name] !== view.facets[name]) return false;
+  return words.every((word) => haystack(row).includes(word));
+}
+
+/** @typedef {{row: Row, number: number} | {row?: undefined, heading: string, group: number | null, members: Row[]}} Item */
+
+/** Return the rows that are shown, with headings between groups or chapters. @returns {Item[]} */
+export function shownItems() {
+  const words = view.search.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = model.rows.filter((row) => matches(row, words));
+  const { value, falls } = SORTS[view.sort];
+  const sign = view.isTurned ? -1 : 1;
+  if (!value) {
+    found.sort((a, b) => a.group - b.group || sign * (b.severity - a.severity || a.index - b.index));
+    return withHeadings(found, (row) => GROUPS[row.group], (row) => row.group);
+  }
+  const factor = falls ? -sign : sign;
+  const ranks = new Map(found.map((row) => [row, factor * (value(row) ?? factor * Infinity)]));
+  /** @param {Row} row */
+  const rank = (row) => ranks.get(row) ?? 0;
+  found.sort((a, b) => (rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b)));
+  if (view.sort === "order" && found.some((row) => row.chapter)) return withHeadings(found, (row) => row.chapter ?? "", () => null);
+  return found.map((row, place) => ({ row, number: place + 1 }));
+}
+
+/** @param {Row[]} sorted @param {(row: Row) => string} name @param {(row: Row) => number | null} group @returns {Item[]} */
+function withHeadings(sorted, name, group) {
+  /** @type {Item[]} */
+  const items = [];
+  /** @type {Row[]} */
+  let members = [];
+  sorted.forEach((row, place) => {
+    if (!place || name(sorted[place - 1]) !== name(row)) items.push({ heading: name(row), group: group(row), members: (members = []) });
+    members.push(row);
+    items.push({ row, number: place + 1 });
+  });
+  return items;
+}

@@ -1,0 +1,92 @@
+// The one audio element. A file is requested when it is played, never before.
+
+/** @import { Row } from "./types.js" */
+import { emit } from "./bus.js";
+import { say } from "./dom.js";
+
+export const player = {
+  audio: new Audio(),
+  /** The row that is loaded. @type {Row | null} */ row: null,
+  place: 0, // of its take
+  goesOn: false, // with the next row, at the end
+  isLevelled: true, // takes of a row are equally loud
+
+  get isPlaying() {
+    return !this.audio.paused;
+  },
+
+  /** Share of the loaded take that was played, from 0 to 1. */
+  get share() {
+    const seconds = this.audio.duration;
+    return Number.isFinite(seconds) && seconds > 0 ? this.audio.currentTime / seconds : 0;
+  },
+
+  /** @param {Row} row @param {number} place */
+  isAt(row, place) {
+    return this.row?.id === row.id && this.place === place && this.row.takes[place]?.url === row.takes[place].url;
+  },
+
+  /** Load a take. Return whether there is audio. @param {Row} row @param {number} place */
+  load(row, place) {
+    const { url } = row.takes[place];
+    if (this.isAt(row, place)) return true;
+    this.audio.pause();
+    if (!url) {
+      say(`${row.id} has no audio`);
+      return false;
+    }
+    this.row = row;
+    this.place = place;
+    this.audio.src = url;
+    this.level();
+    emit("played");
+    return true;
+  },
+
+  /** Make the takes of a row as loud as the quietest of them. */
+  level() {
+    if (!this.row) return;
+    const levels = this.row.takes.filter((take) => take.url).map((take) => take.level_dbfs);
+    const known = /** @type {number[]} */ (levels.filter((level) => level !== undefined));
+    const own = this.row.takes[this.place].level_dbfs;
+    const isMatched = this.isLevelled && own !== undefined && known.length > 1;
+    this.audio.volume = isMatched ? 10 ** ((Math.min(...known) - own) / 20) : 1;
+  },
+
+  /** @param {Row} row @param {number} place */
+  async play(row, place) {
+    if (!this.load(row, place)) return;
+    try {
+      await this.audio.play();
+    } catch (error) {
+      const { name, message } = /** @type {Error} */ (error);
+      if (name !== "AbortError" && !this.audio.error) say(`${row.id} cannot be played: ${message}`);
+    }
+  },
+
+  /** @param {Row} row @param {number} place */
+  toggle(row, place) {
+    if (this.isAt(row, place) && this.isPlaying) this.audio.pause();
+    else this.play(row, place);
+  },
+
+  /** Move to a share of a take, and play from there. @param {Row} row @param {number} place @param {number} share */
+  seek(row, place, share) {
+    if (!this.load(row, place)) return;
+    const move = () => { this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration; };
+    if (this.audio.readyState >= 1) move();
+    else this.audio.addEventListener("loadedmetadata", move, { once: true });
+    this.play(row, place);
+  },
+};
+
+player.audio.preload = "none";
+for (const name of ["play", "pause", "ended", "seeked", "loadedmetadata"]) player.audio.addEventListener(name, () => emit("played"));
+player.audio.addEventListener("play", function tick() {
+  if (!player.isPlaying) return;
+  emit("played");
+  requestAnimationFrame(tick);
+});
+player.audio.addEventListener("error", () => {
+  if (player.row) say(`${player.row.id} cannot be played: the file is missing, or the browser does not support its format`);
+});

@@ -1,0 +1,94 @@
+// The server of `review`: data, decisions, and what changes in the folder. Absent in a static page.
+
+/** @import { Changes, Data, Job } from "./types.js" */
+import { emit } from "./bus.js";
+import { complain, say } from "./dom.js";
+import { ledger } from "./ledger.js";
+import { load, model, picks } from "./model.js";
+
+const POLL_MS = 1500;
+const RELOAD_MS = 10000; // between two readings of a folder that a run fills
+
+export const server = {
+  isThere: false,
+  /** The run that has locked the folder. @type {string | null} */ busy: null,
+  /** @type {Job[]} */ jobs: [],
+  revision: 0,
+  stamp: "",
+  loaded_ms: 0,
+};
+
+/** Return the answer of the server. Throws an Error with its message. @param {string} name @param {unknown} [values] */
+export async function ask(name, values) {
+  const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
+  const answer = await fetch(`api/${name}`, body || {}).catch(() => {
+    throw new Error("The server of this page has ended: start `tts-cli review` again");
+  });
+  const found = await answer.json().catch(() => ({ error: answer.statusText }));
+  if (!answer.ok) throw new Error([found.error, found.remedy].filter(Boolean).join("; "));
+  return found;
+}
+
+/** Read the folder again. */
+export async function reload() {
+  /** @type {Data & {revision: number}} */
+  const data = await ask("folder");
+  server.stamp = /** @type {{stamp: string}} */ (data.server).stamp;
+  server.loaded_ms = performance.now();
+  load(data);
+  for (const [id, take] of picks) {
+    const row = model.byName.get(id);
+    if (!row || !row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.delete(id);
+  }
+  emit("rows");
+}
+
+/** Ask for changes. */
+export async function poll() {
+  /** @type {Changes} */
+  const found = await ask(`changes?after=${server.revision}`);
+  if (found.revision < server.revision) ledger.stored = [];
+  if (found.decisions.length) {
+    ledger.stored.push(...found.decisions);
+    ledger.rebuild();
+    emit("decided");
+  }
+  server.revision = found.revision;
+  const [wasBusy, before] = [server.busy, server.jobs];
+  server.busy = found.busy;
+  server.jobs = found.job;
+  for (const job of server.jobs) {
+    if (job.error && !before.some((one) => one.number === job.number && one.error)) say(job.error);
+  }
+  const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
+  if (found.stamp !== server.stamp && isDue) await reload();
+  if (wasBusy !== server.busy || JSON.stringify(before) !== JSON.stringify(server.jobs)) emit("server");
+}
+
+/** Poll until the page is closed. */
+export async function watch() {
+  for (;;) {
+    await new Promise((done) => setTimeout(done, POLL_MS));
+    await poll().catch((error) => document.hidden || complain(error));
+  }
+}
+
+/** Takes whose waveforms are wanted, by id and number. @type {Map<string, import("./types.js").Take>} */
+const wanted = new Map();
+
+/** Ask for the waveform of a take soon. @param {string} id @param {import("./types.js").Take} take */
+export function wantWaveform(id, take) {
+  if (!server.isThere || !take.url || take.waveform !== undefined) return;
+  if (!wanted.size) setTimeout(drawWanted, 60);
+  wanted.set(JSON.stringify([id, take.take]), take);
+}
+
+async function drawWanted() {
+  const some = [...wanted].slice(0, 100);
+  wanted.clear();
+  for (const [, take] of some) take.waveform = null;
+  /** @type {(string | null)[]} */
+  const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+  some.forEach(([, take], place) => { take.waveform = found[place]; });
+  emit("drawn");
+}

@@ -1,0 +1,66 @@
+// Waveforms from their letters: each stands for the root of a peak in one of 64 steps.
+
+/** @import { Take } from "./types.js" */
+import { on } from "./bus.js";
+import { model } from "./model.js";
+
+/** Letters -> heights from 0 to 1. @type {Map<string, Float32Array>} */
+const outlines = new Map();
+/** @type {Record<string, string>} */
+const colours = {};
+
+on(["theme"], () => {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["wave", "played", "faint"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+});
+
+/** @param {string} letters */
+function heights(letters) {
+  const known = outlines.get(letters);
+  if (known) return known;
+  const steps = model.data.letters;
+  const found = Float32Array.from(letters, (letter) => steps.indexOf(letter) / (steps.length - 1));
+  if (outlines.size > 400) outlines.clear();
+  outlines.set(letters, found);
+  return found;
+}
+
+/** @param {HTMLCanvasElement} canvas */
+export const sizeOf = (canvas) => ({ width: canvas.clientWidth, height: canvas.clientHeight });
+
+/**
+ * Draw a take: bars, those before the playhead in another colour. Asking a canvas for its size lays
+ * the page out, so a list passes it.
+ * @param {HTMLCanvasElement} canvas @param {Take} take @param {number} [played] share from 0 to 1
+ */
+export function drawWaveform(canvas, take, played = 0, size = sizeOf(canvas)) {
+  drawPeaks(canvas, take.waveform ? heights(take.waveform) : null, played, size);
+}
+
+/** @param {HTMLCanvasElement} canvas @param {Float32Array | null} outline @param {number} played */
+export function drawPeaks(canvas, outline, played, { width, height } = sizeOf(canvas)) {
+  if (!width || !height) return;
+  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+  if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  const middle = height / 2;
+  if (!outline) {
+    pen.fillStyle = colours.faint;
+    for (let x = 0; x < width; x += 6) pen.fillRect(x, middle - 0.5, 3, 1);
+    return;
+  }
+  const bars = Math.floor(width / 3);
+  for (let bar = 0; bar < bars; bar++) {
+    const first = Math.floor((bar * outline.length) / bars);
+    const end = Math.max(first + 1, Math.floor(((bar + 1) * outline.length) / bars));
+    const size = Math.max(1.5, Math.max(...outline.subarray(first, end)) ** 1.4 * (height - 2));
+    pen.fillStyle = (bar + 0.5) / bars <= played ? colours.played : colours.wave;
+    pen.fillRect(bar * 3, middle - size / 2, 2, size);
+  }
+  if (played <= 0 || played >= 1) return;
+  pen.fillStyle = colours.played;
+  pen.fillRect(played * width - 0.75, 0, 1.5, height);
+}

@@ -1,0 +1,168 @@
+"""`tts-cli review`: decide about the rows of a folder in a browser."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import sys
+import webbrowser
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json
+from tts_cli.config import RunConfig
+from tts_cli.errors import SetupError, UsageError, writing
+from tts_cli.extras import load
+from tts_cli.named import counted
+from tts_cli.setting import Scope, Topic
+
+log = logging.getLogger(__name__)
+_MACHINE = ("device", "dtype", "max_batch")
+_OF_RETAKES = (*_MACHINE, "model", "revision")  # settings that are not the folder's
+
+
+_File = partial(click.Path, path_type=Path)
+
+
+def _option(*names: str, **facts: Any) -> Any:
+    return click.option(*names, cls=SectionedOption, **facts)
+
+
+_page_options = group(
+    "Page",
+    _option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", scope=Scope.USERS,
+        help="Port of the page, on this machine only.  [default: any free one]"),
+    _option("--no-browser", is_flag=True, scope=Scope.USERS, help="Open no browser."),
+    _option("--reviewer", metavar="NAME", scope=Scope.USERS,
+        help="Name in your decisions.  [default: your user name]"),
+)  # fmt: skip
+_file_options = group(
+    "Decisions as files",
+    _option("--csv", "table", type=_File(dir_okay=False, allow_dash=True), metavar="FILE",
+        help="Write the state of every row and all comments as a table; - is stdout."),
+    _option("--labels", type=_File(file_okay=False), metavar="DIR",
+        help="Write the comments as label tracks for Audacity, one file per take."),
+    _option("--import", "imported", type=_File(), metavar="FILE",
+        help="Add the decisions that a colleague saved in the page of `report`."),
+)  # fmt: skip
+_consent = group(
+    Topic.MODEL.heading,
+    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False,
+        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
+        "and download models."),
+)  # fmt: skip
+
+
+@click.command("review", cls=SectionedCommand)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@_page_options
+@_file_options
+@settings(Topic.MODEL, *_MACHINE, model={"show_default": "the model of the rows"})
+@_consent
+@common_options
+def command(
+    folder: Path,
+    port: int,
+    no_browser: bool,
+    reviewer: str | None,
+    table: Path | None,
+    labels: Path | None,
+    imported: Path | None,
+    is_confirmed: bool,
+    **options: Any,
+) -> int:
+    """Decide about the rows of a folder in a browser: approve, reject, comment, retake.
+
+    \b
+    Examples:
+      tts-cli review wavs/
+      tts-cli review wavs/ --csv decisions.csv
+      tts-cli review wavs/ --import wavs.reviews.jsonl --reviewer ana
+      tts-cli synth lines.jsonl --out wavs/ --only retakes --takes 3
+      tts-cli export wavs/ --approved --to audiofolder --out delivery/
+
+    DIR is the output folder of `synth`, `book` or `merge`. The page is for this machine only and
+    ends with Ctrl-C. Each decision is stored in DIR/reviews.jsonl before the page confirms it. It
+    is about the row's present audio: if the file changes, the row is undecided again. While another
+    command writes to DIR, the page is read-only.
+
+    Needs: pip install starlette uvicorn (not for the files of decisions).
+    """
+    given = {name: options[name] for name in _OF_RETAKES if options[name] not in (None, "auto")}
+    config = RunConfig.from_options(options)
+    if sum(one is not None for one in (table, labels, imported)) > 1:
+        raise UsageError("--csv, --labels and --import exclude each other", "give one")
+    if table is not None:
+        return _write_table(folder, table, config)
+    if labels is not None:
+        return _write_labels(folder, labels, config)
+    if imported is not None:
+        return _import(folder, imported, reviewer, config)
+    for package in ("starlette", "uvicorn"):
+        load("review", package, "review")
+    from tts_cli.app.review.server import serve
+
+    def announce(address: str) -> None:
+        _show(config, {"address": address}, f"{folder}: review at {address}")
+        if not no_browser and not (_has_screen() and webbrowser.open(address)):
+            log.info("no browser was found: open the address yourself")
+
+    name = _user() if reviewer is None else reviewer
+    start = partial(serve, folder, config, given, RunScreen(config), announce)
+    start(port=port, reviewer=name, is_confirmed=is_confirmed)
+    return 0
+
+
+def _has_screen() -> bool:
+    """Return whether a browser can open a window. One in the terminal would block it."""
+    return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # of a container without users
+        return os.environ.get("USER", "")
+
+
+def _write_table(folder: Path, table: Path, config: RunConfig) -> int:
+    from tts_cli.app.review.exchange import review_table
+
+    text = review_table(folder)
+    if str(table) == "-":
+        echo(text.rstrip("\r\n"))
+        return 0
+    with writing(table, SetupError, remedy="choose another file"):
+        table.write_bytes(text.encode("utf-8", "replace"))
+    return _show(config, {"table": str(table)}, f"{table}: written")
+
+
+def _write_labels(folder: Path, labels: Path, config: RunConfig) -> int:
+    from tts_cli.app.review.exchange import write_labels
+
+    count = write_labels(folder, labels)
+    return _show(config, {"files": count}, f"{labels}: {counted(count, 'label track')}")
+
+
+def _import(folder: Path, file: Path, reviewer: str | None, config: RunConfig) -> int:
+    from tts_cli.app.review.exchange import import_decisions
+
+    found = import_decisions(folder, file, reviewer, config)
+    added = counted(found["added"], "decision")
+    others = f"{found['other_audio']} about audio that {folder} does not have"
+    return _show(config, found, f"{file}: {added} added, {found['known']} known already, {others}")
+
+
+def _show(config: RunConfig, facts: dict[str, Any], text: str) -> int:
+    """Print the result of a command that wrote a file. Return the exit code."""
+    if config.json:
+        echo_json(facts)
+    else:
+        echo(text)
+    return 0
