@@ -146,6 +146,7 @@ def test_step_equals_the_separate_operations(
     assert_close(logits, hidden.float() @ head.float().T)
 
 
+@pytest.mark.slow
 def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     """Gathered rows of a table, a strided column of codes, -1 counting as 0."""
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 8, device, dtype)
