@@ -39,7 +39,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
-    r"^review |--only (retakes|rejected)|--approved": "a page, or needs decisions: test_review.py",
+    r"^review |--only retakes|--only rejected|--approved": "serves a page, or needs decisions",
     r"^report ryan/": "needs a folder that a released model made",
 }
 RECIPES = ("audiobook", "course", "dataset", "game")

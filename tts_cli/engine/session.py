@@ -230,7 +230,9 @@ class LocalSession:
         from tts_cli.engine.speech_run import ENCODERS, WRITERS, SpeechRun
 
         config = self.config
-        is_encoded = config.format != "wav" or bool(config.loudness or config.highpass)
+        is_encoded = config.format != "wav" or bool(
+            config.loudness or config.highpass or config.speed or config.fit
+        )
         run = self._run = SpeechRun(
             self.loaded,
             keep,

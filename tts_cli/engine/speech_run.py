@@ -40,6 +40,7 @@ FINISHED_FRAMES = 32_768  # frames of finished attempts, before the engine waits
 WRITERS = 3
 ENCODERS = 8
 MAX_GROUP = 32  # attempts that a writer thread takes at once, and rows of one commit
+GROUP_FRAMES = 4096  # frames of these, not counting the last attempt; 16 MB of int16
 WAIT_S = 0.2  # between two checks whether the run was stopped
 SWITCH_S = 0.001  # longest time that another thread can run Python while the engine waits
 SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
@@ -80,8 +81,12 @@ class FinishedQueue:
             while not self._attempts and not self._is_closed:
                 self._has_attempt.wait()
             count = min(MAX_GROUP, math.ceil(len(self._attempts) / self._num_threads))
-            group = [self._attempts.popleft() for _ in range(count)]
-            self._frames -= sum(attempt.frames for attempt in group)
+            group: list[Attempt] = []
+            frames = 0
+            while len(group) < count and frames < GROUP_FRAMES:
+                group.append(self._attempts.popleft())
+                frames += group[-1].frames
+            self._frames -= frames
             self._has_room.notify()
             return group
 

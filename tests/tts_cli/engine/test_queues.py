@@ -76,3 +76,12 @@ def test_writers_share_what_waits() -> None:
         groups.append(finished.get())
     assert [attempt for group in groups for attempt in group] == given
     assert len(groups[-1]) == 1
+
+
+def test_a_group_of_long_attempts_is_small() -> None:
+    """Thirty-two rows of five minutes would be 460 MB in each thread."""
+    finished, given = FinishedQueue(100_000, 1), attempts(8)
+    for attempt in given:
+        attempt.frames = 3000
+        finished.put(attempt)
+    assert [len(finished.get()) for _ in range(4)] == [2, 2, 2, 2]
