@@ -253,6 +253,17 @@ class TestHostile:
         content = bare_workbook(sheet_xml(TEXT_ROW + cells), sharedStrings=shared)
         assert "has more than 1 MiB of text; delete what is no row" in refused(make_source, content)
 
+    def test_what_is_within_the_bounds_is_read(
+        self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Rows without a place follow each other; a shared text counts where it is used."""
+        monkeypatch.setattr(workbook_scan, "MAX_ROWS", 110)
+        monkeypatch.setattr(workbook_scan, "MAX_TEXT_BYTES", 20_000)
+        shared = f"<sst><si><t>text</t></si><si><t>Hm.</t></si><si><t>{'x' * 19_000}</t></si></sst>"
+        cells = '<row><c t="s"><v>1</v></c></row>' * 100 + '<row><c t="s"><v>2</v></c></row>'
+        content = bare_workbook(sheet_xml(TEXT_ROW + cells), sharedStrings=shared)
+        assert len(read(make_source, content)) == 101
+
     def test_a_number_format_of_many_zeros(self, make_source: MakeSource) -> None:
         content = workbook([["text"], [5]], formats={"A2": "0" * 250})
         (row,) = read(make_source, content)
