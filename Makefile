@@ -50,7 +50,7 @@ test: $(VENV)/.installed-dev
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(PYTEST) -m "not long" --durations=10
 
-# In a minute, tests of every room (tests/test_quick.py): no whole commands, no recipe, nothing
+# Within a minute, tests of every room (tests/test_quick.py): no whole commands, no recipe, nothing
 # marked `slow`.
 quick: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -46,7 +46,7 @@ def pytest_configure() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Workers of `-n auto`: none beside this process where tests share and time one GPU."""
+    """Return the workers of `-n auto`: none if tests share and time one GPU."""
     return 0 if HAS_CUDA else None
 
 
@@ -84,7 +84,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Python and its extensions clear up behind themselves as ever."""
+    """Let Python and its extensions clean up as usual."""
     gc.unfreeze()
 
 
@@ -146,7 +146,7 @@ def _versions() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def seed() -> int:
-    """The same random numbers for every test, whatever ran before."""
+    """Seed the random numbers of every test."""
     value = 1234
     random.seed(value)
     torch.manual_seed(value)

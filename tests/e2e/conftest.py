@@ -15,7 +15,7 @@ from workbench import MakeCheckpoint, Workbench, forbid_weights
 
 from models.family import Folder
 
-# A process keeps the first token that Ray was given in it, whoever starts the next one.
+# A process uses the first token that Ray got in it for every later Ray.
 os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
 SPEC = "custom_voice_wide"
 # Thinner than those the golden files are for: a frame (2.5 ms of sound) takes two passes of one
@@ -70,7 +70,7 @@ def checkpoint(make_checkpoint: MakeCheckpoint) -> Path:
 
 @pytest.fixture(scope="session")
 def longer(make_checkpoint: MakeCheckpoint) -> Path:
-    """The same, but it speaks longer, for texts of sentences: a file's `checkpoint`."""
+    """The same with longer speech, for texts of several sentences."""
     return make_checkpoint(**LONGER)
 
 
@@ -82,7 +82,7 @@ def endless(make_checkpoint: MakeCheckpoint) -> Path:
 
 @pytest.fixture(scope="session")
 def poisoned(make_checkpoint: MakeCheckpoint) -> Path:
-    """`longer`, but a `~` in the text turns everything behind it into NaN."""
+    """`longer`, but a `~` in the text turns everything after it into NaN."""
     return poison(make_checkpoint(**LONGER))
 
 

@@ -102,7 +102,7 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
         assert (second["written"], second["is_other"]) == ("Good evening, Sir.", True)
         duration_s = soundfile.info(out / "takes/two/2.wav").duration
         assert duration_s == pytest.approx(second["audio_s"], abs=0.001)
-        assert retake(review, "three", lexicon=["night", "moon"])["state"] == "done"
+        assert retake(review, "three", lexicon="night=moon")["state"] == "done"
         assert review.rows()["three"]["takes"][1]["said"] == "Good moon."
         assert retake(review, "two", voice="nobody")["error"].startswith("two: voice: 'nobody'")
         assert retake(review, "two", text=" ")["state"] == "failed"
@@ -240,3 +240,15 @@ def test_decisions_are_merged_with_their_rows(bench: Workbench) -> None:
     table = csv.DictReader(io.StringIO(bench.run("review", whole, "--csv", "-").out))
     states = {row["id"]: row["state"] for row in table}
     assert states == {"one": "approved", "two": "rejected", "three": "open", "four": "open"}
+
+
+def test_clean_deletes_no_approved_take(bench: Workbench) -> None:
+    bench.synth_once(ROWS)
+    decided(bench, {"one": "approved", "two": "rejected"})
+    again = bench.command(bench.folder / "rows.jsonl", "--seed", 9, "--redo", "all")
+    assert bench.run(*again).code == 0
+    cleaned = bench.run("clean", bench.folder / "out", "--yes")
+    assert cleaned.code == 0, cleaned.err
+    assert "stay, because they are approved: takes of 1 row: one" in cleaned.out
+    takes = bench.folder / "out" / "takes"
+    assert [path.relative_to(takes).as_posix() for path in takes.rglob("*.wav")] == ["one/1.wav"]

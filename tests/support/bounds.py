@@ -12,7 +12,8 @@ from types import FrameType
 
 import outside
 
-MAX_S = 10.0
+MAX_S = 10.0  # of a core
+MAX_WAIT_S = 60.0  # on the clock, for what waits instead of computing
 MAX_BYTES = 512 * 2**20  # more than before
 
 
@@ -26,21 +27,21 @@ def peak_bytes() -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise Hangs(f"not done after {MAX_S:g} s")
+    raise Hangs(f"not done after {MAX_WAIT_S:g} s")
 
 
 @contextmanager
 def bounded(what: str, folder: Path) -> Iterator[None]:
-    """Inside, at most 10 s and 512 MiB more than before; no file is touched outside of `folder`."""
-    memory, started_s = peak_bytes(), time.perf_counter()
+    """Allow 10 s of a core and 512 MiB more than before, and no file outside of `folder`."""
+    memory, started_s = peak_bytes(), time.process_time()
     before = signal.signal(signal.SIGALRM, _stop)
-    signal.setitimer(signal.ITIMER_REAL, MAX_S)
+    signal.setitimer(signal.ITIMER_REAL, MAX_WAIT_S)
     try:
         with outside.watched(folder) as touched:
             yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.perf_counter() - started_s < MAX_S, what
+    assert time.process_time() - started_s < MAX_S, what
     assert peak_bytes() - memory < MAX_BYTES, what
     assert not touched, f"{what}: {touched}"

@@ -31,6 +31,6 @@ def as_voice(
 
 
 def random_voice(model: SpeechModel, width: int, frames: int, codebook_size: int) -> Voice:
-    """A voice nobody spoke, cloned in context."""
+    """Return a random voice for cloning in context."""
     codes = torch.randint(0, codebook_size, (frames, model.info.num_codebooks))
     return as_voice(model, torch.randn(width), codes, "what it says")

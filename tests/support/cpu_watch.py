@@ -23,7 +23,7 @@ class Sample:
 
 
 class CpuWatch:
-    """Looks at a driver, whose child is given, and its workers until it is ended."""
+    """Watch a driver, given by its child, and its workers until it has ended."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

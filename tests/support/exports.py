@@ -41,7 +41,7 @@ class Read(NamedTuple):
 
 
 def sound(number: int) -> bytes:
-    """The file of a row: a tone of its own, 0.1 to 0.2 s."""
+    """Write the file of a row: a distinct tone of 0.1 to 0.2 s."""
     return tone(0.1 + number % 11 / 100, hz=200.0 + number % 2000)
 
 
@@ -171,7 +171,7 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[str, Read]]]] = {
 
 
 def check_read(to: str, out: Path, wanted: dict[str, Read]) -> int:
-    """Compare every row that a loader gives with what was spoken; how many there are."""
+    """Compare every row that a loader returns with the folder; return the number of rows."""
     if to == "ljspeech":  # which has no ids but names, and texts on one line without bars
         return _check_ljspeech(out, wanted)
     seen = set()

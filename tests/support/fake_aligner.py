@@ -1,4 +1,4 @@
-"""An aligner that finds every word where it is told to."""
+"""An aligner that finds every word at a given time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tts_cli.checks.asr.sphinx import MIN_SCORE
 
 
 class FakeAligner:
-    """Finds a word every tenth of a second; rows it is told to have bad scores, or none."""
+    """Find a word every tenth of a second; given rows have bad scores, or none."""
 
     def __init__(self, scores: dict[str, float] | None = None) -> None:
         self.identity = Identity("fake 1", ("en",), MIN_SCORE)

@@ -23,7 +23,7 @@ LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises
 
 
 class Death(Exception):  # noqa: N818
-    """What a call raises whose process is gone."""
+    """Raised by a call whose process has died."""
 
 
 class Raised(Exception):  # noqa: N818
@@ -164,7 +164,7 @@ class FakeCluster:
         type(self).actors = self._own
 
     def open(self) -> None:
-        """Nothing is to be started."""
+        """Do nothing: no cluster must be started."""
 
     def spawn(self, kind: type, settings: WorkerConfig) -> Actor:
         """A worker."""

@@ -33,7 +33,7 @@ class FakeCapturer:
 
     def __init__(self) -> None:
         self.is_recording = False  # true inside a capture: what a GPU forbids can be refused then
-        self.has_outer_capture = False  # pretends that somebody else captures the stream
+        self.has_outer_capture = False  # pretends that the stream is captured elsewhere
         self.replays = 0
         self.reserved_bytes = 0
 
@@ -58,7 +58,7 @@ class FakeCapturer:
         return output, replay
 
     def is_capturing(self) -> bool:
-        """Whether somebody captures the stream."""
+        """Whether the stream is being captured."""
         return self.has_outer_capture
 
     def memory_bytes(self) -> int:
@@ -101,7 +101,7 @@ class FakeSlot:
     reason: str = ""
 
     def step(self) -> None:
-        """One frame. The text says how it ends: `nan` at once, eos after a frame a letter."""
+        """Compute a frame: text `nan` fails, other rows end after one frame per letter."""
         if self.reason:
             return
         if self.request.text.startswith("nan"):
@@ -121,7 +121,7 @@ def fake_codes(seed: int, frames: int) -> Tensor:
 
 @dataclass
 class FakeSpeechModel:
-    """A model whose rows speak one frame a letter.
+    """A model whose rows have one frame per letter.
 
     Args:
         max_batch: slots.
@@ -224,7 +224,7 @@ class FakeSpeechModel:
         return [row.float().flatten() for row in codes]
 
     def settle(self) -> None:
-        """Nothing is begun beside."""
+        """Start no other work."""
 
     def leave_triton(self, failure: str) -> None:
         """Note the failure."""

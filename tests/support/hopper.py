@@ -1,4 +1,4 @@
-"""A GPU of Hopper's kind for Triton to compile for where there is none: it launches nothing.
+"""A Hopper GPU that Triton can compile for on a machine without one; it launches nothing.
 
 Imported in a process of its own, before anything of `kernels`.
 """

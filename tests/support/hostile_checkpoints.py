@@ -1,4 +1,4 @@
-"""Checkpoints changed by somebody who means harm: one value of a JSON file, or one weight file.
+"""Checkpoints changed by an attacker: one value of a JSON file, or one weight file.
 
 The same seed gives the same change. `change` returns what puts the folder back.
 """
@@ -76,7 +76,7 @@ def _restore(path: Path, content: bytes) -> None:
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something stands in a JSON value."""
+    """Return the place of something in a JSON value."""
     children = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
         children = enumerate(value)
@@ -110,7 +110,7 @@ def _change_json(before: bytes, rng: random.Random) -> tuple[str, bytes]:
 
 
 def _change_weights(before: bytes, rng: random.Random) -> tuple[str, bytes]:
-    """A file cut short or grown, or a header that lies."""
+    """Return a file that is cut or grown, or one with a false header."""
     (size,) = struct.unpack("<Q", before[:8])
     kind = rng.randrange(6)
     if kind == 0:

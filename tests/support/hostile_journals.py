@@ -1,4 +1,4 @@
-"""Output folders whose own files somebody has changed: the journal first, then what lies beside it.
+"""Output folders whose files were changed by an attacker: the journal, and the files next to it.
 
 The same seed makes the same change. Audio is left alone, so that what a row sounds like stays true.
 """
@@ -67,7 +67,7 @@ def _value(lines: list[bytes], rng: random.Random) -> list[bytes]:
 
 
 def _stranger(lines: list[bytes], rng: random.Random) -> list[bytes]:
-    """A line of a row that nobody asked for."""
+    """Return a line of a row that is not in the manifest."""
     values = _values(rng.choice(lines)) or {}
     values["id"] = rng.choice(
         ["../outside", "/tmp/outside", "", "a" * 5000, "\ud800", "#1", "x\ny"]

@@ -1,4 +1,4 @@
-"""Manifests written by somebody who means harm: odd values, odd bytes, odd paths.
+"""Manifests of an attacker: odd values, odd bytes, odd paths.
 
 The same seed gives the same manifest.
 """
@@ -86,7 +86,7 @@ def write(seed: int) -> tuple[str, bytes]:
 
 
 def _row(rng: random.Random) -> dict[str, str]:
-    """Mostly good, so that there is something to speak."""
+    """Mostly good values, so that some rows can be synthesized."""
     row = {"text": rng.choice(TEXTS) if rng.random() < 0.4 else "Hello there."}
     if rng.random() < 0.5:
         row["id"] = rng.choice(PATHS) if rng.random() < 0.5 else f"row{rng.randrange(4)}"

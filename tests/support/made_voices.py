@@ -1,4 +1,4 @@
-"""Made voices without speaking: whole files of a recipe, in an output folder."""
+"""Generated voices without synthesis: complete files of a recipe, in an output folder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def keep(
 
 
 def names(out: Path) -> dict[str, bytes]:
-    """What lies in its folder of voices."""
+    """Return the names of the files in the folder of voices."""
     return {path.name: path.read_bytes() for path in (out / ".voices").iterdir()}
 
 

@@ -62,7 +62,7 @@ def document(name: str, more: str = "") -> str:
 
 
 def write_epub(path: Path, members: Mapping[str, str | bytes], opf: str = "OEBPS/book.opf") -> Path:
-    """Put members behind the container's own into a file."""
+    """Write the container's own members and others into a file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)

@@ -1,4 +1,4 @@
-"""A manifest of many rows, and a folder in which all of them are done, without speaking any.
+"""A manifest of many rows, and a folder in which all of them are done, without synthesis.
 
     python tests/support/many_rows.py 1000000 FOLDER    # writes FOLDER/rows.jsonl and FOLDER/out/
 
@@ -44,7 +44,7 @@ def write_manifest(path: Path, count: int) -> None:
 
 
 def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> None:
-    """Make the folder of a run that has spoken every row of a manifest."""
+    """Make the folder of a run that has synthesized every row of a manifest."""
     config = replace(config or RunConfig(), out=out)
     info = read_info(config)
     prepare_folder(out)

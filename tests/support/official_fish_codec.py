@@ -26,7 +26,7 @@ from models.dual_ar.config import CodecConfig
 
 
 class _CodecMixin:
-    """Stands for descript-audio-codec's, whose methods are for files and tools."""
+    """A stand-in for the class of descript-audio-codec, whose methods are for files and tools."""
 
     def get_delay(self) -> int:
         return 0

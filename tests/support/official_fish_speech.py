@@ -211,7 +211,7 @@ def probabilities(logits: Tensor, temperature: float, top_p: float) -> Tensor:
 
 
 class _Linear(nn.Module):
-    """Stands for vLLM's parallel linear maps: one weight, and no bias."""
+    """A stand-in for vLLM's parallel linear maps: one weight, and no bias."""
 
     def __init__(self, *, bias: bool, **sizes: Any) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ class _Linear(nn.Module):
 
 
 class _NeighbourRope:
-    """Stands for vLLM's rotation of neighbours, its tables rounded as vLLM-Omni rounds them."""
+    """A stand-in for vLLM's rotation of neighbors; its tables are rounded as in vLLM-Omni."""
 
     def __init__(
         self, head_dim: int, max_position: int, is_neox_style: bool, rope_parameters: Any

@@ -104,7 +104,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Line:
-    """One text for the official package, and what is said about it."""
+    """A text for the official package, and its settings."""
 
     text: str
     voice: str | None = None

@@ -26,7 +26,7 @@ _CHANGES = {
     "os.symlink": 2,
 }
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_seen: list[set[str]] = []  # empty while nobody watches
+_seen: list[set[str]] = []  # empty outside of `watched`
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -47,7 +47,7 @@ def check_samples(ours: Tensor, theirs: Tensor) -> None:
 
 
 def check_row(golden: Any, row: dict[str, Any], ours: Row) -> None:
-    """A spoken row against its golden."""
+    """Compare a synthesized row with its golden file."""
     name = f"{golden.spec} {row['id']}"
     check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
     assert ours.finish_reason == row["finish_reason"], name

@@ -80,7 +80,7 @@ class Planter:
         return _KEEP(folder, self.all_planted(results, folder._native_rate_hz, names))
 
     def all_planted(self, results: Results, rate_hz: int, names: Sequence[str]) -> Results:
-        """What was spoken, with the faults of the rows."""
+        """Return the result with the faults of its row."""
         named = zip(results, names, strict=True)
         return [(task, self.planted(task, one, rate_hz, name)) for (task, one), name in named]
 
@@ -92,7 +92,7 @@ class Planter:
         is_edited = self.is_toned and (kind or self.notes is not None)
         if spoken.error is None and is_edited:
             spoken = self._made(rate_hz, task, spoken, kind)
-        if self.notes is not None:  # before the file: nobody asks for what is not noted
+        if self.notes is not None:  # before the file, so that every file has a note
             note(self.notes, {"name": name, "said": said(task.row.text, kind)})
         return spoken
 
@@ -157,7 +157,7 @@ def edited(
 
 
 def said(text: str, kind: str) -> str:
-    """What is heard of a row."""
+    """Return the transcript of a row."""
     words = text.split()
     if kind == "cut":
         return " ".join(words[: len(words) // 2])

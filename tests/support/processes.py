@@ -34,12 +34,12 @@ def processes_below(pid: int) -> dict[int, str]:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The processes that speak for a driver."""
+    """Return the processes of the workers of a driver."""
     return sorted(one for one, name in processes_below(pid).items() if name.startswith("ray::W"))
 
 
 def without_agents(processes: dict[int, str]) -> list[int]:
-    """Processes that must be gone soon, whatever became of the one above them."""
+    """Return the processes that must end soon, even if their parent was killed."""
     return [pid for pid, name in processes.items() if not name.startswith(AGENTS)]
 
 

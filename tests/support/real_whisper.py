@@ -51,7 +51,7 @@ Array = np.ndarray[Any, Any]
 
 
 def source() -> Path | None:
-    """The folder inside the wheel, where it is installed."""
+    """Return the folder inside the wheel, if it is installed."""
     found = importlib.util.find_spec(PACKAGE)
     return None if found is None or found.origin is None else Path(found.origin).parent / "model"
 

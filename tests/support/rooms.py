@@ -21,14 +21,14 @@ def tree(path: Path) -> ast.Module:
 
 
 def room_of(file: str) -> str:
-    """The room of a file of tts_cli; a file of the top is one of its own."""
+    """Return the room of a file of tts_cli; a file of the top folder is a room."""
     first, *rest = file.split("/")
     stem = first.removesuffix(".py")
     return first if rest else _TOP.get(stem, stem)
 
 
 def floor_of(file: str) -> int:
-    """How far down it lies."""
+    """Return the floor of a file."""
     return _FLOORS[room_of(file)]
 
 

@@ -28,7 +28,7 @@ def speak(
     is_compact: bool = False,
     has_graphs: bool = False,
 ) -> list[Row]:
-    """Speak requests in order over `max_batch` slots; a freed slot takes the next request.
+    """Synthesize requests in order in `max_batch` slots; a freed slot takes the next request.
 
     Args:
         frames_per_poll: frames run between two looks at the slots.

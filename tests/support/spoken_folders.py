@@ -1,4 +1,4 @@
-"""Output folders without speaking: a journal, its runs, and audio of tones.
+"""Output folders without synthesis: a journal, its runs, and tones as audio.
 
 python tests/support/spoken_folders.py 5000 FOLDER    # rows of four voices, some of them suspect
 """

@@ -1,4 +1,4 @@
-"""An output folder that results are committed into, as a run does it.
+"""An output folder into which results are committed as in a run.
 
 The samples and codes of a result are all one number, its value, so that a file says which result it
 is of.
@@ -40,7 +40,7 @@ EDITED_SAMPLES = 2000  # of a file that a user edited, which may be next to code
 
 
 class Killed(BaseException):
-    """Stands for the end of the process, where nothing is to be done any more."""
+    """Stands for the death of the process."""
 
 
 def result(

@@ -64,7 +64,7 @@ class WarmProcess:
         return code
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Everything it still says on stdout and stderr, when it has ended."""
+        """Return the rest of stdout and stderr when the process has ended."""
         said: dict[str, str] = {}
 
         def read(name: str, file: IO[str]) -> None:
@@ -93,7 +93,7 @@ class WarmProcess:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.send_signal(signal.SIGKILL)
 
     def _end(self, timeout: float | None) -> int | None:
@@ -116,7 +116,7 @@ class WarmProcess:
 
 
 def run_warm(program: str, *args: object, **environment: str) -> str:
-    """What a program says on stdout that begins with torch at hand; it must end with 0."""
+    """Return the stdout of a program that starts with torch imported; its exit code must be 0."""
     process = WarmProcess(program, list(map(str, args)), {**os.environ, **environment})
     out, err = process.communicate()
     assert process.returncode == 0, err

@@ -20,7 +20,7 @@ HEAVY = ("torch", "numpy", "soundfile", "soxr", "safetensors.torch", "tokenizers
 
 
 def main() -> None:
-    """Fork a command for every message, until the other side is gone."""
+    """Fork a command for every message, until the connection is closed."""
     server = socket.socket(fileno=int(sys.argv[1]))
     for name in HEAVY:
         importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Whole commands on real files: manifests in, exit code, messages and the output folder out.
+"""Complete commands on real files: manifests in, exit code, messages and the output folder out.
 
 Commands run in this process through `tts_cli.main.main`; those that are to be killed or signalled
 run in one of their own.
@@ -115,7 +115,7 @@ class Store:
 
 
 class Workbench:
-    """Runs commands in a folder of its own.
+    """Run commands in a separate folder.
 
     Args:
         folder: empty; manifests and outputs go here.
@@ -186,7 +186,7 @@ class Workbench:
             return
         kept, folder = _KEPT[key]
         shutil.copytree(kept, path)
-        for one in path.glob("*.json*"):  # some say where a manifest lay
+        for one in path.glob("*.json*"):  # some contain the path of a manifest
             if (text := one.read_text()) != (moved := text.replace(str(folder), str(self.folder))):
                 one.write_text(moved)
 
@@ -246,7 +246,7 @@ def wait_until(is_reached: Callable[[], bool], process: Process) -> None:
 
 
 def finish(process: Process) -> Result:
-    """Wait for a process and take what it said."""
+    """Wait for a process and return its result."""
     try:
         out, err = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from properties import holds_for
 
 from tts_cli.config import SETTINGS
 from tts_cli.seeds import attempt_seed, derive, row_seed
+
+pytestmark = pytest.mark.slow
 
 SEEDS = st.integers(0, 2**53 - 1)
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tts_cli.checks.reviews import Reviews
 from tts_cli.config import RunConfig
 from tts_cli.store.clean import Droppable, droppable
 from tts_cli.store.store import Store
@@ -29,8 +30,11 @@ def clean(
     """
     before_s = None if older_than_s is None else time.time() - older_than_s
     looked = Store.read_only(out)
-    found = droppable(out, looked.journal, before_s)
+    reviews = Reviews.read(out)
+    takes = looked.journal.takes(has_extras=True) if any(reviews.decisions()) else ()
+    approved = frozenset((one.id, one.take) for one in takes if reviews.is_approved(one))
+    found = droppable(out, looked.journal, before_s, approved)
     if not found.files or not is_approved(found):
         return found, False
     with Store(out, config) as store:
-        return store.clean(before_s), True
+        return store.clean(before_s, approved), True

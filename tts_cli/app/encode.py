@@ -22,7 +22,7 @@ from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import shifted
 from tts_cli.audio.tags import comment_of_model
 from tts_cli.audio.treatment import PostProcessing
-from tts_cli.checks.reviews import Reviews, State
+from tts_cli.checks.reviews import Reviews
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import FilePace, Status, Step
@@ -338,7 +338,7 @@ class SourceFolder:
 
     def is_wanted(self, record: JournalEntry) -> bool:
         """Return whether a take is converted, as far as reviews decide it."""
-        return self._reviews is None or self._reviews.state(record) is State.APPROVED
+        return self._reviews is None or self._reviews.is_approved(record)
 
     def run_of(self, record: JournalEntry) -> Run | None:
         """Return the run that synthesized a take, or None if it is unknown."""

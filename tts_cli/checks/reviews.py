@@ -98,6 +98,10 @@ class Reviews:
         found = self._states.get((take.id, take.sha256))
         return State.OPEN if found is None else found.state
 
+    def is_approved(self, take: JournalEntry) -> bool:
+        """Return whether a take's audio is approved."""
+        return self.state(take) is State.APPROVED
+
     def decisions(self) -> Iterator[Decision]:
         """Yield the decisions that count, also about audio that has changed since."""
         yield from self._states.values()

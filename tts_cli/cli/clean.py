@@ -97,6 +97,7 @@ def show(folder: Path, found: Droppable) -> None:
         (found.alternatives, msg.CLEANABLE_TAKES),
         (found.removed, msg.CLEANABLE_REMOVED),
         (found.edited, msg.CLEAN_EDITED),
+        (found.approved, msg.CLEAN_APPROVED),
     ):
         if named.count:
             echo(text.format(rows=counted(named.count, "row"), ids=named))
@@ -109,5 +110,6 @@ def as_dict(found: Droppable, *, is_done: bool) -> dict[str, Any]:
         "rows_with_alternatives": found.alternatives.count,
         "removed_rows": found.removed.count,
         "rows_with_edited_takes": found.edited.count,
+        "rows_with_approved_takes": found.approved.count,
         "is_deleted": is_done,
     }

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tts_cli.checks.reviews import Reviews, State
+from tts_cli.checks.reviews import Reviews
 from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
@@ -159,7 +159,7 @@ class Selection:
             return "its text has no words"
         if take.text is None:
             return "its journal entry has no text"
-        if self._reviews is not None and self._reviews.state(take) is not State.APPROVED:
+        if self._reviews is not None and not self._reviews.is_approved(take):
             return "not approved"
         error, mos, is_suspect = self._checks.of(take)
         values = {

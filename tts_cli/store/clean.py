@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
 from tts_cli.store.journal import Journal
 
 _BATCH = 256  # rows with one fsync of the journal
+Takes = Set[tuple[str, int]]  # ids of rows and numbers of takes
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Droppable:
     alternatives: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of rows
     removed: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of removed rows
     edited: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids: files of users stay
+    approved: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of rows
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,17 @@ class _Row:
     files: dict[int, list[Path]]
 
 
-def droppable(out: Path, journal: Journal, before_s: float | None) -> Droppable:
+def droppable(
+    out: Path, journal: Journal, before_s: float | None, approved: Takes = frozenset()
+) -> Droppable:
     """Count the files that can be deleted.
 
     Args:
         before_s: seconds since 1970; younger files stay. None: all ages.
+        approved: takes that stay.
     """
     found = Droppable()
-    for row in _rows(out, journal, before_s, found):
+    for row in _rows(out, journal, before_s, approved, found):
         (found.alternatives if journal.file(row.id) else found.removed).add(row.id)
         for paths in row.files.values():
             found.files += len(paths)
@@ -56,15 +61,21 @@ def droppable(out: Path, journal: Journal, before_s: float | None) -> Droppable:
     return found
 
 
-def drop(out: Path, journal: Journal, commits: Commits, before_s: float | None) -> Droppable:
+def drop(
+    out: Path,
+    journal: Journal,
+    commits: Commits,
+    before_s: float | None,
+    approved: Takes = frozenset(),
+) -> Droppable:
     """Record these takes as removed, and then delete their files.
 
     Raises:
         Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
     """
-    found = droppable(out, journal, before_s)
+    found = droppable(out, journal, before_s, approved)
     batch: list[_Row] = []
-    for row in _rows(out, journal, before_s, Droppable()):
+    for row in _rows(out, journal, before_s, approved, Droppable()):
         signals.check()
         batch.append(row)
         if len(batch) == _BATCH:
@@ -74,8 +85,12 @@ def drop(out: Path, journal: Journal, commits: Commits, before_s: float | None) 
     return found
 
 
-def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable) -> Iterator[_Row]:
-    """Yield the files of each row that can be deleted, and count edited rows in `found`."""
+def _rows(
+    out: Path, journal: Journal, before_s: float | None, approved: Takes, found: Droppable
+) -> Iterator[_Row]:
+    """Yield the files of each row that can be deleted, and count edited and approved rows in
+    `found`.
+    """
     top = out / TAKES
     for folder, folders, names in os.walk(top):
         folders.sort()
@@ -102,6 +117,8 @@ def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable)
         for one in row.takes:
             if one.is_users and files.pop(one.take, []):
                 found.edited.add(row_id)
+            if (row_id, one.take) in approved and files.pop(one.take, []):
+                found.approved.add(row_id)
         if files:
             yield _Row(row_id, files)
 

@@ -233,7 +233,8 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return FilePace(fit_s=fit_s) if fit_s else FilePace(self.speed)
 
     def _applied(self, name: str) -> float:
-        return _of_kind((self.applied or {}).get(name), Seconds) or 0.0
+        value = self.applied.get(name) if self.applied else None
+        return 0.0 if value is None else _of_kind(value, Seconds) or 0.0
 
     @property
     def suspect(self) -> list[str]:

@@ -75,7 +75,7 @@ from tts_cli.store.upgrade import upgrade
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Result, Task
-    from tts_cli.store.clean import Droppable
+    from tts_cli.store.clean import Droppable, Takes
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
 
@@ -348,17 +348,18 @@ class Store:
             with writing(self.out / TAKES, StoppedEarly, "removed rows cannot be restored"):
                 self._make_current(*entries)
 
-    def clean(self, before_s: float | None) -> Droppable:
+    def clean(self, before_s: float | None, approved: Takes = frozenset()) -> Droppable:
         """Delete alternative takes and the files of removed rows. Return what was deleted.
 
         Args:
             before_s: seconds since 1970; younger files stay. None: delete files of any age.
+            approved: takes that stay.
         Raises:
             Interrupted, DiskFull, StoppedEarly: the same command deletes the rest.
         """
         from tts_cli.store.clean import drop
 
-        return drop(self.out, self.journal, self.commits, before_s)
+        return drop(self.out, self.journal, self.commits, before_s, approved)
 
     def can_restore(self, entry: JournalEntry) -> bool:
         """Return whether the file of a removed row is complete and its name is free."""

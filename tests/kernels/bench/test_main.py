@@ -66,6 +66,7 @@ def test_arguments_are_those_of_the_operations(dtype, monkeypatch) -> None:
     assert products & ops == (products if dtype == torch.bfloat16 else set())
 
 
+@pytest.mark.slow
 def test_bytes_of_products(monkeypatch) -> None:
     """The weight once, rows in and out; parts are float32."""
     monkeypatch.setattr(cases, "DEVICE", "cpu")

@@ -146,6 +146,7 @@ def test_step_equals_the_separate_operations(
     assert_close(logits, hidden.float() @ head.float().T)
 
 
+@pytest.mark.slow
 def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     """Gathered rows of a table, a strided column of codes, -1 counting as 0."""
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 8, device, dtype)
@@ -180,6 +181,7 @@ def test_nothing_beyond_a_slot_is_read_or_written(at, dtype, device, with_kernel
     assert cache[:, :, 1:].isnan().all()
 
 
+@pytest.mark.slow
 def test_decoder_takes_the_launch_or_the_operations(device, assert_close, monkeypatch) -> None:
     """`Decoder.run` both ways, over stacked weights that are still the parameters."""
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 1, 40, device, torch.bfloat16)

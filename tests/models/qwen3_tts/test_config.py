@@ -269,6 +269,7 @@ class TestSynthetic:
         assert byte_ids("<|im_start|>user\n")[1] == 872
         assert max(byte_ids("".join(map(chr, range(32, 0x3000))))) < 151_936
 
+    @pytest.mark.slow
     def test_the_same_seed_gives_the_same_weights(self) -> None:
         full, small = (
             Qwen3TTSConfig.released("qwen3-tts-0.6b"),

@@ -89,6 +89,7 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
 
 @pytest.mark.parametrize("max_batch", [1, 2, 4, 16])
 @pytest.mark.parametrize("has_graphs", [False, True])
+@pytest.mark.slow
 def test_the_speech_is_that_of_whole_prompts(
     model: DualAR, starts: list[list[int]], max_batch: int, has_graphs: bool
 ) -> None:

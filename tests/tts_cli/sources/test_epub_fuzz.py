@@ -13,6 +13,8 @@ from tts_cli.book.utterances import BookPauses, segment_book
 from tts_cli.errors import ManifestError
 from tts_cli.sources.epub import read_epub
 
+pytestmark = pytest.mark.slow
+
 NAV = '<nav epub:type="toc"><ol><li><a href="c.xhtml#x">One</a></li></ol></nav>'
 PAGE = (
     '<h1 id="x">One</h1><p>Text, a lot &amp; <sup><a href="#n">1</a></sup> of <b>it</b>.</p>'

@@ -7,6 +7,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
+import pytest
 from hypothesis import strategies as st
 from properties import holds_for
 
@@ -20,6 +21,8 @@ from tts_cli.sources.ids import (
     id_problem,
     is_in_shard,
 )
+
+pytestmark = pytest.mark.slow
 
 ANYTHING = st.text(st.characters(exclude_categories=[]), max_size=30)
 LETTERS = st.characters(categories=["L", "M", "Nd"])

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from properties import holds_for
 
@@ -21,6 +22,8 @@ from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.mapping import ALIASES, KINDS
 from tts_cli.sources.open import read_rows
 from tts_cli.sources.row import MAX_TEXT_CHARS, build_row
+
+pytestmark = pytest.mark.slow
 
 FIELDS = (*KINDS, *ALIASES)
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -196,6 +196,7 @@ class TestHostile:
             packed.writestr("../outside.xml", "x")
         assert read(make_source, found.getvalue()) == []
 
+    @pytest.mark.slow
     def test_millions_of_styles(self, make_source: MakeSource, tmp_path: Path) -> None:
         """A list of them all would take a gigabyte; the file has 15 kB."""
         styles = f"<styleSheet {NAMESPACE}><cellXfs>{'<xf/>' * 3_000_000}</cellXfs></styleSheet>"

@@ -420,6 +420,7 @@ def require_before_or_after(
 
 @pytest.mark.parametrize("name", ACTIONS)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+@pytest.mark.slow
 def test_killed_at_every_change(
     bench: StoreBench, goal: Callable[[str], StoreBench], name: str, tmp_path: Path
 ) -> None:
@@ -450,6 +451,7 @@ def test_killed_at_every_change(
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
 @pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.slow
 def test_every_call_that_fails(
     bench: StoreBench,
     goal: Callable[[str], StoreBench],

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from properties import holds_for
 from store_bench import is_done
@@ -20,6 +21,8 @@ from tts_cli.core import Status
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.journal import Journal
+
+pytestmark = pytest.mark.slow
 
 Said = dict[str, tuple[str, str, str]]  # id -> status, request hash, delivery hash
 

@@ -131,6 +131,7 @@ def test_a_frozen_folder(name: str, frozen: Path, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+@pytest.mark.slow
 def test_a_conversion_that_is_killed_goes_on(name: str, frozen: Path, tmp_path: Path) -> None:
     first, out, whole = frozen / name / "out", tmp_path / "out", tmp_path / "whole"
     shutil.copytree(first, whole, symlinks=True)

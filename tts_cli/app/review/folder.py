@@ -80,6 +80,8 @@ class ReviewFolder:
         self.out, self.reviewer = out, reviewer
         self._config = config
         self._deciding = threading.Lock()  # held while a decision is recorded; guards `_is_own`
+        self._reading = threading.Lock()  # held while the folder is read; guards `_content`
+        self._content: dict[str, Any] = {}
         self._mutex = threading.Lock()  # guards the other fields
         self._decisions: list[Decision] = []
         self._read = ""  # stamp of reviews.jsonl when it was read
@@ -89,7 +91,13 @@ class ReviewFolder:
 
     def content(self) -> dict[str, Any]:
         """Return the data of the page. Raises UsageError, SetupError."""
-        stamp = self.stamp()
+        with self._reading:  # a second browser gets what the first one had
+            stamp = self.stamp()
+            if self._content.get("server", {}).get("stamp") != stamp:
+                self._content = self._read_content(stamp)
+            return self._content
+
+    def _read_content(self, stamp: str) -> dict[str, Any]:
         folder = read_folder(self.out)
         content = content_of(folder, versions()["tts-cli"], has_outlines=False)
         plain = PlainFiles(self.out)
@@ -101,7 +109,6 @@ class ReviewFolder:
         }
         with self._mutex:
             self._files = files
-            content["revision"] = self._refresh()
         content["decisions"] = []
         places = {row_id: place for place, row_id in enumerate(manifest_ids(self.out))}
         chapters = dict(self._chapters())

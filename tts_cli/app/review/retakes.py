@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
@@ -39,7 +38,6 @@ from tts_cli.plan.remembered import BookFacts
 from tts_cli.sources.item import Manifest
 from tts_cli.sources.open import open_manifests, read_rows
 from tts_cli.sources.row import build_row
-from tts_cli.text.lexicon import read_lexicon
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -52,18 +50,13 @@ _WAIT_S = 0.2
 log = logging.getLogger(__name__)
 
 
-class Edits(msgspec.Struct, forbid_unknown_fields=True):
-    """What is different in a retake; None: as in the manifest and the settings."""
+class Edits(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Fields of the row that differ in a retake; None: as in the manifest."""
 
     text: str | None = None
     voice: str | None = None
     instruct: str | None = None
-    lexicon: tuple[str, str] | None = None  # a word, and how it is read
-
-    def of_row(self) -> dict[str, str]:
-        """Return the fields of the row that differ."""
-        fields = {"text": self.text, "voice": self.voice, "instruct": self.instruct}
-        return {name: value for name, value in fields.items() if value is not None}
+    lexicon: str | None = None  # entries that come before those of the manifest
 
 
 class Retake(msgspec.Struct, forbid_unknown_fields=True):
@@ -175,10 +168,7 @@ class Retakes:
         with ExitStack() as stack:
             found = self._open(job.id, stack)
             config = replace(found.config, only=(job.id,), takes=job.takes, retry_failed=True)
-            if job.edits.lexicon is not None:
-                lexicon = _with_entry(config.lexicon, *job.edits.lexicon, stack)
-                config = replace(config, lexicon=lexicon)
-            edits = {job.id: _edited(found.row, job.edits.of_row())}
+            edits = {job.id: _edited(found.row, msgspec.to_builtins(job.edits))}
             plan = look(found.source, config, out, screen, edits=edits).plan
             if plan.events.num(Event.FAILING):  # so that no failure is recorded
                 facts = plan.events.of(Event.HOPELESS).facts
@@ -297,22 +287,10 @@ class _JobScreen:
         self._job.num_done = ended
 
 
-def _with_entry(path: Path | None, word: str, said: str, stack: ExitStack) -> Path:
-    """Return a temporary lexicon with the entries of another one, and one more."""
-    found = () if path is None else read_lexicon(path).entries
-    lines = [
-        (one.written, one.spoken, one.language or "any", "exact" if one.is_exact else "any")
-        for one in found
-        if one.written.casefold() != word.strip().casefold()
-    ]
-    made = Path(stack.enter_context(TemporaryDirectory(prefix="tts-cli-"))) / "lexicon.tsv"
-    cells = [*lines, (word.strip(), said.strip())]
-    made.write_text("".join("\t".join(one) + "\n" for one in cells), encoding="utf-8")
-    return made
-
-
 def _edited(row: Row, edits: Mapping[str, str]) -> Row:
     """Return a row with other fields. Raises UsageError: a value is not valid."""
+    if row.lexicon and edits.get("lexicon"):
+        edits = {**edits, "lexicon": f"{edits['lexicon']}; {row.lexicon}"}
     values = {"id": row.id, "text": row.text, **edits}
     made = build_row(values, line=row.line, number=row.number, folder="")
     if isinstance(made, BadRow):

@@ -93,8 +93,9 @@ def serve(
 @contextmanager
 def serving(app: Any, listener: socket.socket) -> Iterator[None]:
     """Answer requests in a thread, inside the block."""
-    config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False)
+    )
     run = partial(server.run, sockets=[listener])
     thread = threading.Thread(target=run, name="server", daemon=True)
     thread.start()

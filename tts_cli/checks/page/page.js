@@ -427,7 +427,7 @@ ${sha256 ?? ""}`;
 
   // src/server.js
   var POLL_MS = 1500;
-  var RELOAD_MS = 1e4;
+  var RELOAD_MS = 3e4;
   var server = {
     isThere: false,
     /** The run that has locked the folder. @type {string | null} */
@@ -1012,8 +1012,8 @@ ${sha256 ?? ""}`;
 
   // src/retake.js
   var drafts2 = /* @__PURE__ */ new Map();
-  var FIELDS = { voice: "Voice", instruct: "Style", word: "Word", said: "read as" };
-  var original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", word: "", said: "", takes: "1" });
+  var FIELDS = { voice: "Voice", instruct: "Style", lexicon: "Lexicon" };
+  var original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", lexicon: "", takes: "1" });
   function retakeNode(row) {
     if (!server.isThere) return null;
     const draft = drafts2.get(row.id) ?? original(row);
@@ -1027,7 +1027,7 @@ ${sha256 ?? ""}`;
       return node;
     };
     const text = bound("text", h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" }));
-    const fields2 = Object.entries(FIELDS).map(([name, label]) => h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null }))));
+    const fields2 = Object.entries(FIELDS).map(([name, label]) => h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null, placeholder: name === "lexicon" ? "lead=led; read=red" : null }))));
     const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
     const takes = bound("takes", h("select", { "aria-label": "Number of takes" }, ...["1", "2", "3", "5"].map((one) => option(one))));
     const job = server.jobs.findLast((one) => one.id === row.id);
@@ -1050,9 +1050,8 @@ ${sha256 ?? ""}`;
   }
   function start(row, draft) {
     const before2 = original(row);
-    const changed = ["text", "voice", "instruct"].filter((name) => draft[name] !== before2[name]).map((name) => [name, draft[name]]);
-    const lexicon = draft.word && draft.said ? { lexicon: [draft.word, draft.said] } : {};
-    request(row, Number(draft.takes), { ...Object.fromEntries(changed), ...lexicon });
+    const changed = ["text", ...Object.keys(FIELDS)].filter((name) => draft[name] !== before2[name]);
+    request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
   }
   async function request(row, takes, edits = {}) {
     await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
@@ -1063,6 +1062,7 @@ ${sha256 ?? ""}`;
     if (!await useTake(row)) return;
     drafts2.delete(row.id);
     if (isReworded) await showChange(row.id, written).catch(complain);
+    else if (isOther) say("Give the row in the manifest the same fields, or the next run of synth makes it again");
   }
   async function showChange(id, text) {
     const dialog2 = (

@@ -18,7 +18,6 @@ from tts_cli.store.store import Store
 
 pytest.importorskip("starlette", reason="needs the extra review")
 pytest.importorskip("uvicorn", reason="needs the extra review")
-pytestmark = pytest.mark.slow
 SOUND = tone(0.5)
 
 
@@ -173,6 +172,7 @@ def test_links_of_a_hostile_folder_are_not_followed(tmp_path: Path) -> None:
             assert review.get(f"audio/1/{path}").status == 404, path
 
 
+@pytest.mark.slow
 def test_decisions_survive_a_kill(tmp_path: Path) -> None:
     out = folder(tmp_path / "out")
     with reviewing(out, "--reviewer", "Ana") as review:
@@ -195,6 +195,7 @@ def test_decisions_survive_a_kill(tmp_path: Path) -> None:
     assert len((out / "reviews.jsonl").read_bytes().splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_a_run_makes_the_page_read_only(tmp_path: Path) -> None:
     out = folder(tmp_path / "out")
     with reviewing(out) as review, reviewing(out) as second:

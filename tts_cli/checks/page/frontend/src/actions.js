@@ -29,7 +29,7 @@ export function chooseTake(row, place) {
 /** @type {{id: string, place: number} | null} */
 let other = null;
 
-/** Switch between the two takes that were heard last, at the same moment. @param {Row} row */
+/** Switch between the two takes that were played last, at the same moment. @param {Row} row */
 export function compare(row) {
   const place = placeOf(row);
   const known = other?.id === row.id && other.place !== place ? other.place : undefined;

@@ -9,10 +9,10 @@ import { ask, poll, server } from "./server.js";
 /** What is being edited, by row. @type {Map<string, Record<string, string>>} */
 const drafts = new Map();
 /** The fields, with their labels. @type {Record<string, string>} */
-const FIELDS = { voice: "Voice", instruct: "Style", word: "Word", said: "read as" };
+const FIELDS = { voice: "Voice", instruct: "Style", lexicon: "Lexicon" };
 
 /** @param {Row} row @returns {Record<string, string>} */
-const original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", word: "", said: "", takes: "1" });
+const original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", lexicon: "", takes: "1" });
 
 /** @param {Row} row */
 export function retakeNode(row) {
@@ -30,7 +30,7 @@ export function retakeNode(row) {
   };
   const text = bound("text", h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" }));
   const fields = Object.entries(FIELDS).map(([name, label]) =>
-    h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null }))));
+    h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null, placeholder: name === "lexicon" ? "lead=led; read=red" : null }))));
   const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
   const takes = bound("takes", h("select", { "aria-label": "Number of takes" }, ...["1", "2", "3", "5"].map((one) => option(one))));
   const job = server.jobs.findLast((one) => one.id === row.id);
@@ -45,9 +45,8 @@ export function retakeNode(row) {
 /** @param {Row} row @param {Record<string, string>} draft */
 function start(row, draft) {
   const before = original(row);
-  const changed = ["text", "voice", "instruct"].filter((name) => draft[name] !== before[name]).map((name) => [name, draft[name]]);
-  const lexicon = draft.word && draft.said ? { lexicon: [draft.word, draft.said] } : {};
-  request(row, Number(draft.takes), { ...Object.fromEntries(changed), ...lexicon });
+  const changed = ["text", ...Object.keys(FIELDS)].filter((name) => draft[name] !== before[name]);
+  request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
 }
 
 /** Ask for takes of a row. @param {Row} row @param {number} takes @param {object} [edits] */
@@ -62,6 +61,7 @@ export async function use(row) {
   if (!(await useTake(row))) return;
   drafts.delete(row.id);
   if (isReworded) await showChange(row.id, written).catch(complain);
+  else if (isOther) say("Give the row in the manifest the same fields, or the next run of synth makes it again");
 }
 
 /** @param {string} id @param {string} text */

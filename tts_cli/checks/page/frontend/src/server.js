@@ -7,7 +7,7 @@ import { ledger } from "./ledger.js";
 import { load, model, picks } from "./model.js";
 
 const POLL_MS = 1500;
-const RELOAD_MS = 10000; // between two readings of a folder that a run fills
+const RELOAD_MS = 30000; // between two readings of a folder that a run fills
 
 export const server = {
   isThere: false,
@@ -31,7 +31,7 @@ export async function ask(name, values) {
 
 /** Read the folder again. */
 export async function reload() {
-  /** @type {Data & {revision: number}} */
+  /** @type {Data} */
   const data = await ask("folder");
   server.stamp = /** @type {{stamp: string}} */ (data.server).stamp;
   server.loaded_ms = performance.now();
