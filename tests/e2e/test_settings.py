@@ -154,6 +154,7 @@ HARMLESS = (
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
     *("link", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
     *("all_takes", "row_seed", "verify", "retakes", "verify_device", "words"),
+    *("bitrate", "preset", "speed", "fit", "labels", "mark", "cover"),
 )
 WRITTEN_THERE = {
     ("voices add", "voice_dir"),

@@ -54,7 +54,7 @@ _list_option = click.option(
 
 @click.command("book", cls=RememberingCommand)
 @click.argument("book", type=click.Path(path_type=Path), metavar="BOOK")
-@settings(Topic.OUTPUT, out=OUT)
+@settings(Topic.OUTPUT, out={**OUT, "show_default": "required, but for --list"})
 @_book_options
 @_list_option
 @settings(Topic.MODEL, Topic.DEVICE, *SPEAKING, language={"show_default": "the book's; else auto"})

@@ -46,7 +46,7 @@ _file_options = group(
     "Decisions as files",
     _option("--csv", "table", type=_File(dir_okay=False, allow_dash=True), metavar="FILE",
         help="Write the state of every row and all comments as a table; - is stdout."),
-    _option("--labels", type=_File(file_okay=False), metavar="DIR",
+    _option("--labels", "label_folder", type=_File(file_okay=False), metavar="DIR",
         help="Write the comments as label tracks for Audacity, one file per take."),
     _option("--import", "imported", type=_File(), metavar="FILE",
         help="Add the decisions that a colleague saved in the page of `report`."),
@@ -72,7 +72,7 @@ def command(
     no_browser: bool,
     reviewer: str | None,
     table: Path | None,
-    labels: Path | None,
+    label_folder: Path | None,
     imported: Path | None,
     is_confirmed: bool,
     **options: Any,
@@ -96,12 +96,12 @@ def command(
     """
     given = {name: options[name] for name in _OF_RETAKES if options[name] not in (None, "auto")}
     config = RunConfig.from_options(options)
-    if sum(one is not None for one in (table, labels, imported)) > 1:
+    if sum(one is not None for one in (table, label_folder, imported)) > 1:
         raise UsageError("--csv, --labels and --import exclude each other", "give one")
     if table is not None:
         return _write_table(folder, table, config)
-    if labels is not None:
-        return _write_labels(folder, labels, config)
+    if label_folder is not None:
+        return _write_labels(folder, label_folder, config)
     if imported is not None:
         return _import(folder, imported, reviewer, config)
     for package in ("starlette", "uvicorn"):

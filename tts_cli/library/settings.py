@@ -86,6 +86,9 @@ class RowFields(Manner, total=False):
     seed: int
     subtalker_greedy: bool
     max_frames: int
+    speed: float
+    duration_s: float
+    lexicon: str
 
 
 class RowValues(RowFields, total=False):

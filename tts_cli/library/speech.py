@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import check_format, encode, to_float
 from tts_cli.audio.tags import Tags, comment_of
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.config import SUBTYPES
-from tts_cli.core import BadRow, Status
+from tts_cli.core import AS_SYNTHESIZED, BadRow, Status
 from tts_cli.errors import RowError, UsageError
 from tts_cli.store.entry import JournalEntry
+from tts_cli.store.records import moved
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -139,7 +141,7 @@ class Speech:
 def speech_of(
     task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
-    """Return the speech of a task. Samples and codes are copies.
+    """Return the speech of a task, at the pace that its row asks for. Samples and codes are copies.
 
     Args:
         check: its verdict; None: without verification.
@@ -151,6 +153,11 @@ def speech_of(
             samples = to_float(spoken.samples)
         except RowError as problem:  # NaN or infinite values
             error = str(problem)
+    parts = list(spoken.parts)
+    if len(samples) and task.pace != AS_SYNTHESIZED:
+        samples, applied = PostProcessing(pace=task.pace).shape(samples, info.sample_rate_hz)
+        length_s = len(samples) / info.sample_rate_hz
+        parts = moved(parts, applied.start_shift_s, length_s, 1 / applied.speed)
     codes = np.zeros((0, info.num_codebooks), np.int64) if spoken.codes is None else spoken.codes
     busy_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms
     return Speech(
@@ -165,7 +172,7 @@ def speech_of(
         finish_reason=None if spoken.finish is None else spoken.finish.value,
         seed=spoken.seed,
         attempts=spoken.attempts,
-        parts=tuple(SpeechPart(**part) for part in spoken.parts),
+        parts=tuple(SpeechPart(**part) for part in parts),
         suspect=tuple(
             remark.text for remark in (spoken.remarks if check is None else check.reasons)
         ),

@@ -61,7 +61,7 @@ def test_rows_of_every_kind(open_speaker: OpenSpeaker) -> None:
         "xx",
         {"id": "a/b", "input": "xxx", "speaker": "clara", "seed": 7},
         Row(line=9, number=9, id="typed", text="xxxx", sampling={"top_k": 3}, max_seconds=5.0),
-        {"text": "xx", "pitch": 2},
+        {"text": "xx", "speed": 9},
         {"text": "xx", "voice": "clarra"},
         Row(line=1, number=1, id="../out", text="xx"),
         None,
@@ -73,7 +73,7 @@ def test_rows_of_every_kind(open_speaker: OpenSpeaker) -> None:
     assert [speech.is_ok for speech in found] == [True] * 3 + [False] * 4 + [True] + [False] * 2
     assert [speech.id for speech in found[:3]] == ["000001", "a/b", "typed"]
     assert (found[1].voice, found[1].seed, found[1].text) == ("clara", 7, "xxx")
-    assert "pitch" in str(found[3].error)
+    assert "speed" in str(found[3].error)
     assert "did you mean 'clara'?" in str(found[4].error)
     assert found[4].id == "000005"
     assert str(found[5].error).startswith("id '../out'")
@@ -83,6 +83,16 @@ def test_rows_of_every_kind(open_speaker: OpenSpeaker) -> None:
     assert "the maximum is 20000" in str(found[9].error)
     for speech in found:
         assert speech.is_ok or (len(speech.samples), speech.codes.shape) == (0, (0, 16))
+
+
+def test_rows_have_their_own_pace(open_speaker: OpenSpeaker) -> None:
+    fields = [{"seed": 1}, {"seed": 1, "speed": 2.0}, {"seed": 1, "duration_s": 5.0}]
+    plain, fast, fit = open_speaker().batch([{"text": "x" * 20, **one} for one in fields])
+    assert len(fast.samples) == round(len(plain.samples) / 2)
+    assert fit.seconds == pytest.approx(5.0)
+    assert fit.samples[: len(plain.samples)].tolist() == plain.samples.tolist()
+    assert not fit.samples[len(plain.samples) :].any()
+    assert np.array_equal(fast.codes, plain.codes)
 
 
 def test_one_text_is_no_batch(open_speaker: OpenSpeaker) -> None:
