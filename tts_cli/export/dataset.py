@@ -55,6 +55,7 @@ LAYOUTS: dict[str, type[Layout]] = {
 }
 SCHEMA = 2  # of export.json; since 2 there is a list of files
 _MAX_STATE_BYTES = 1 << 24
+_LATER = ("name_by", "approved")  # settings that export.json has only if they are given
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def _state_of(source: Path, options: ExportOptions) -> dict[str, Any]:
     state = {
         "schema": SCHEMA,
         "source": {"name": path.name, "path_digest": digest},
-        "settings": {k: one for k, one in asdict(options).items() if (k, one) != ("name_by", None)},
+        "settings": {k: one for k, one in asdict(options).items() if one or k not in _LATER},
     }
     return dict(json.loads(json.dumps(state)))
 
