@@ -187,6 +187,8 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
         (0, ("completion", "bash")),
         (3, ("doctor",)),
         (0, ("again", out, "--print")),
+        (0, ("review", out, "--csv", "decisions.csv")),
+        (2, ("mark", "verify", "nowhere")),
     ]
     assert {args[0] for _, args in commands} == COMMANDS.keys()
     if not fault.startswith("Module"):  # others are told alike

@@ -40,6 +40,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
     r"^review |--only retakes|--only rejected|--approved": "serves a page, or needs decisions",
+    r"^mark |--mark c2pa": "needs the extra mark: tests/e2e runs it",
     r"^report ryan/": "needs a folder that a released model made",
 }
 RECIPES = ("audiobook", "course", "dataset", "game")
@@ -139,8 +140,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "script.xlsx").write_bytes(workbook([header, ["a1", WORDLESS, "Anna", "warm"]]))
     (tmp_path / "cast.toml").write_text('[Anna]\nvoice = "clara"\n')
     (tmp_path / "words.tsv").write_text("Nguyen\twin\n")
+    (tmp_path / "mark.pem").write_text("a key")
     small_epub(tmp_path / "novel.epub", "<h1>One</h1><p>Hello.</p>")
-    for name in ("wavs", "game"):
+    for name in ("wavs", "game", "signed"):
         (tmp_path / name).mkdir()
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     monkeypatch.chdir(tmp_path)
