@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 import soundfile
 from workbench import Workbench
 
+from tts_cli.audio.content_credentials import SOURCE_TYPE
 from tts_cli.plan.checkpoint import sample_voice
 
 pytestmark = pytest.mark.slow
@@ -50,6 +52,31 @@ def test_rows_are_signed(bench: Workbench, key: Path, format: str, mime: str) ->
     assert verified.code == 0
     assert [one["is_trusted"] for one in verified.json["files"]] == [False, False]
     assert "nothing to do" in bench.synth(ROWS, *flags).out
+
+
+def test_a_file_that_names_an_address_is_read_without_the_network(
+    bench: Workbench, key: Path
+) -> None:
+    """Its manifest would be at that address. A stranger's file could name any."""
+    assert bench.synth(ROWS[:1], "--max-seconds", 1).code == 0
+    pem = key.read_bytes()
+    certificates, private = pem.split(b"-----BEGIN PRIVATE", 1)
+    info = c2pa.C2paSignerInfo("es256", certificates, b"-----BEGIN PRIVATE" + private, None)
+    path = bench.folder / "far.wav"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        action = {"action": "c2pa.created", "digitalSourceType": SOURCE_TYPE}
+        manifest = {"assertions": [{"label": "c2pa.actions.v2", "data": {"actions": [action]}}]}
+        builder = c2pa.Builder(json.dumps(manifest))
+        builder.set_no_embed()
+        builder.set_remote_url(f"http://127.0.0.1:{server.getsockname()[1]}/far.c2pa")
+        with open(bench.out().path / "a.wav", "rb") as source, open(path, "x+b") as target:
+            builder.sign(c2pa.Signer.from_info(info), "audio/wav", source, target)
+        assert b"/far.c2pa" in path.read_bytes()
+        server.settimeout(0.5)
+        result = bench.run("mark", "verify", path, "--json")
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert result.code == 1
 
 
 def test_what_was_changed_is_not_valid(bench: Workbench, key: Path) -> None:

@@ -22,7 +22,10 @@ from tts_cli.errors import RowError, UsageError
 MIME_TYPES = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "m4b": "audio/mp4"}
 SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
 MAX_KEY_BYTES = 1 << 20
+# A file may name any address for its manifest, or for the state of its certificate.
+OFFLINE = {"verify": {"remote_manifest_fetch": False, "ocsp_fetch": False}}
 YEARS = 10  # of a certificate that is made here
+EMAIL_PROTECTION = "1.3.6.1.5.5.7.3.4"  # a purpose that C2PA accepts, RFC 5280
 _KEYS = {"secp256r1": "es256", "secp384r1": "es384", "secp521r1": "es512"}
 
 
@@ -107,7 +110,8 @@ def read_credentials(path: Path) -> Credentials | None:
         return None
     with open(path, "rb") as file:
         try:
-            found: dict[str, Any] = json.loads(c2pa.Reader(format, file).json())
+            context = c2pa.Context(c2pa.Settings.from_dict(OFFLINE))
+            found: dict[str, Any] = json.loads(c2pa.Reader(format, file, context=context).json())
         except c2pa.C2paError.ManifestNotFound:
             return None
         except c2pa.C2paError as error:
@@ -164,7 +168,7 @@ def new_key_file() -> bytes:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), False)
         )
         if not is_root:
-            purpose = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.EMAIL_PROTECTION])
+            purpose = x509.ExtendedKeyUsage([x509.ObjectIdentifier(EMAIL_PROTECTION)])
             issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(root_key.public_key())
             built = built.add_extension(purpose, False).add_extension(issuer, False)
         return built.sign(root_key, hashes.SHA256())
