@@ -95,8 +95,11 @@ def write_m4b(
 def _add_cover(av: Any, container: Any, cover: bytes) -> None:
     """Add a picture, as it is, before the first sample; one that FFmpeg cannot read is left out."""
     try:
-        source = av.open(io.BytesIO(cover))
+        kind = "png_pipe" if cover.startswith(b"\x89PNG") else "jpeg_pipe"  # no guess by FFmpeg
+        source = av.open(io.BytesIO(cover), format=kind)
         packet = next(one for one in source.demux(video=0) if one.size)
+        if not source.streams.video[0].width:
+            raise ValueError("it has no width")
         stream = container.add_stream_from_template(source.streams.video[0])
     except (av.FFmpegError, ValueError, IndexError, StopIteration) as error:
         log.warning("the cover cannot be read, and is left out: %s", error)
