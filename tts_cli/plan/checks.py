@@ -76,7 +76,8 @@ class CheckedRows:
         """
         out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
-        for row in map(self._edited, read_rows(self._source)):
+        rows = read_rows(self._source)
+        for row in map(self._edited, rows) if self._edits else rows:
             if row.id is not None:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
                 first = self._places.setdefault(id_hash(fold_id(row.id)), place)

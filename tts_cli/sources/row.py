@@ -106,10 +106,11 @@ def build_row(
             raise RowProblem("has both max_frames and max_seconds; give only one")
         if "speed" in fields and "duration_s" in fields:
             raise RowProblem("has both speed and duration_s; give only one")
-        try:
-            parse_row_lexicon(fields.get("lexicon") or "")
-        except ValueError as error:
-            raise RowProblem(f"lexicon: {error}") from None
+        if "lexicon" in fields:
+            try:
+                parse_row_lexicon(fields["lexicon"])
+            except ValueError as error:
+                raise RowProblem(f"lexicon: {error}") from None
         sampling = {name: fields.pop(name) for name in fields.keys() & SAMPLING.keys()}
         if extra:
             fields["extra"] = _bounded(extra)
