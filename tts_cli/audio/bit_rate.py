@@ -14,6 +14,9 @@ from typing import Any
 from tts_cli.errors import UsageError
 
 OPUS_KBPS = (6, 256)
+# Of MP3, in the order of the index in a frame's header: MPEG-1, and MPEG-2 below 32 kHz.
+MPEG1_KBPS = 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320
+MPEG2_KBPS = 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160
 MAX_LEVEL = 0.999  # libsndfile rejects 1 in MP3
 _STEPS = 12  # of a search over levels
 _NOMINAL = b"\x01vorbis", 20  # start of Vorbis' first header, and the place of its bit rate
@@ -22,10 +25,9 @@ _NOMINAL = b"\x01vorbis", 20  # start of Vorbis' first header, and the place of 
 def mp3_kbps(rate_hz: int) -> tuple[int, ...]:
     """Return the bit rates that MP3 has at a sample rate."""
     if rate_hz >= 32_000:
-        return 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320
+        return MPEG1_KBPS
     highest = 160 if rate_hz >= 16_000 else 64
-    known = 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160
-    return tuple(kbps for kbps in known if kbps <= highest)
+    return tuple(kbps for kbps in MPEG2_KBPS if kbps <= highest)
 
 
 def check_bit_rate(format: str, rate_hz: int, kbps: int | None) -> None:

@@ -13,16 +13,13 @@ import numpy as np
 import soundfile
 import soxr
 
+from tts_cli.audio.bit_rate import MPEG1_KBPS, MPEG2_KBPS
 from tts_cli.audio.file import in_blocks
 from tts_cli.audio.levels import SILENT_RMS, SILENT_SHARE, decibels
 from tts_cli.audio.loudness import FLOOR_STEP_S, OVERSAMPLING, Array, Meter, floor_of_powers
 
 _BLOCK_S = 4.0
-# Bit rates in kbit/s by the index in a frame's header, and sample rates: MPEG-1, then MPEG-2.
-_KBPS = (
-    (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-)
+# Sample rates by the version and the index in a frame's header.
 _HZ = {3: (44_100, 48_000, 32_000), 2: (22_050, 24_000, 16_000), 0: (11_025, 12_000, 8_000)}
 
 
@@ -124,5 +121,6 @@ def _frame(file: BinaryIO, place: int) -> tuple[int, int] | None:
     version, index, rate = head[1] >> 3 & 3, head[2] >> 4, head[2] >> 2 & 3
     if version == 1 or not 0 < index < 15 or rate == 3:
         return None
-    kbps, hz = _KBPS[version != 3][index], _HZ[version][rate]
+    kbps = (MPEG1_KBPS if version == 3 else MPEG2_KBPS)[index - 1]  # index 0 is refused above
+    hz = _HZ[version][rate]
     return kbps, (144 if version == 3 else 72) * 1000 * kbps // hz + (head[2] >> 1 & 1)
