@@ -15,7 +15,8 @@ import soxr
 
 from tts_cli.audio.bit_rate import MPEG1_KBPS, MPEG2_KBPS
 from tts_cli.audio.file import in_blocks
-from tts_cli.audio.levels import SILENT_RMS, SILENT_SHARE, decibels
+from tts_cli.audio.join import loud_span
+from tts_cli.audio.levels import decibels
 from tts_cli.audio.loudness import FLOOR_STEP_S, OVERSAMPLING, Array, Meter, floor_of_powers
 
 _BLOCK_S = 4.0
@@ -64,11 +65,11 @@ def inspect(source: Path | BinaryIO) -> AudioFacts:
             steps = samples[: len(samples) // step * step].astype(np.float64).reshape(-1, step)
             powers.append(np.einsum("ij,ij->i", steps, steps) / step)
             spreads.append(steps.std(axis=1))
-        rest = finer.resample_chunk(np.zeros(0, np.float32), last=True)
-        peak = max(peak, _highest(rest))
+        peak = max(peak, _highest(finer.resample_chunk(np.zeros(0, np.float32), last=True)))
         coding = file.subtype if file.format == "OGG" else file.format
         channels = file.channels
-    start, end = _speech(np.concatenate(spreads or [np.zeros(0)]))
+    steps = np.concatenate(spreads or [np.zeros(0)])
+    start, last = loud_span(steps) or (0, len(steps) - 1)
     return AudioFacts(
         format={"VORBIS": "ogg"}.get(coding, coding.lower()),
         rate_hz=rate_hz,
@@ -79,20 +80,13 @@ def inspect(source: Path | BinaryIO) -> AudioFacts:
         peak_dbtp=decibels(peak),
         floor_dbfs=floor_of_powers(np.concatenate(powers or [np.zeros(0)])),
         head_s=start * FLOOR_STEP_S,
-        tail_s=max(0.0, num_samples / rate_hz - end * FLOOR_STEP_S),
+        tail_s=max(0.0, num_samples / rate_hz - (last + 1) * FLOOR_STEP_S),
         mp3_kbps=_frame_rates(source) if file.format == "MP3" else (),
     )
 
 
 def _highest(samples: Array) -> float:
     return float(np.abs(samples).max(initial=0))
-
-
-def _speech(spreads: Array) -> tuple[int, int]:
-    """Return the first and the last step with sound, as `join.speech_span` finds them."""
-    loudest = float(spreads.max(initial=0))
-    is_loud = np.flatnonzero(spreads >= max(SILENT_RMS, SILENT_SHARE * loudest))
-    return (int(is_loud[0]), int(is_loud[-1]) + 1) if len(is_loud) else (0, len(spreads))
 
 
 def _frame_rates(source: Path | BinaryIO) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tts_cli.audio.levels import SILENT_RMS, SILENT_SHARE
+from tts_cli.audio.levels import silence_limit
 from tts_cli.text.boundaries import Boundary
 
 Array = np.ndarray[Any, Any]
@@ -113,6 +113,12 @@ def _silence(seconds: float | None, rate_hz: int, existing: int) -> int:
     return 0 if seconds is None else max(0, round(seconds * rate_hz) - existing)
 
 
+def loud_span(spreads: Array) -> tuple[int, int] | None:
+    """Return the first and the last window with sound, by (n,) deviations; None: all are silent."""
+    is_loud = np.flatnonzero(spreads >= silence_limit(spreads))
+    return (int(is_loud[0]), int(is_loud[-1])) if len(is_loud) else None
+
+
 def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
     """Return the start and end of speech in (n,) samples, to a window; (0, n) if all is silent."""
     window = max(1, round(WINDOW_S * rate_hz))
@@ -121,10 +127,9 @@ def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
     if samples.dtype == np.int16:
         windows /= 32768
     rms = windows.std(axis=1)
-    is_loud = np.flatnonzero(rms >= max(SILENT_RMS, SILENT_SHARE * float(rms.max(initial=0))))
-    if not len(is_loud):
+    if (span := loud_span(rms)) is None:
         return 0, len(samples)
-    first, last = int(is_loud[0]), int(is_loud[-1])
+    first, last = span
     end = len(samples) if last == len(windows) - 1 else (last + 1) * window
     return first * window, end
 

@@ -24,6 +24,11 @@ FULL_SCALE = 1 - INT16_UNIT / 2  # rounds to the highest 16-bit value; from here
 BLOCK_WINDOWS = 64
 
 
+def silence_limit(rms: Array) -> float:
+    """Return the RMS below which windows are silent, from the (n,) RMS of all windows."""
+    return max(SILENT_RMS, SILENT_SHARE * float(rms.max(initial=0)))
+
+
 def measure(samples: Array, audio_s: float) -> Levels:
     """Measure a row's audio.
 
@@ -41,7 +46,7 @@ def measure(samples: Array, audio_s: float) -> Levels:
         limit = FULL_SCALE / unit
         clipped = np.count_nonzero(samples >= limit) + np.count_nonzero(samples <= -limit)
     rms = np.sqrt(energies / window) * unit
-    is_silent = rms < max(SILENT_RMS, SILENT_SHARE * float(rms.max(initial=0)))
+    is_silent = rms < silence_limit(rms)
     start, inside, end = _silences(is_silent)
     window_s = window * audio_s / len(samples)
     return Levels(
