@@ -247,12 +247,12 @@ def test_another_page_gets_nothing(tmp_path: Path, browser: Browser) -> None:
         found = window.page.evaluate(
             """async (address) => {
               const decision = { id: "a", take: 1, sha256: null, state: "approved" };
-              const body = JSON.stringify({ decisions: [decision] });
+              const body = JSON.stringify(decision);
               const ask = (path, options) => fetch(address + path, options)
                 .then(async (answer) => answer.type + (await answer.text()), () => "refused");
               const headers = { "Content-Type": "application/json" };
               return [
-                await ask("api/folder", {}),
+                await ask("api/folder", { method: "POST", body: "null", headers }),
                 await ask("api/decide", { method: "POST", body, headers }),
                 await ask("api/decide", { method: "POST", body, mode: "no-cors" }),
               ];

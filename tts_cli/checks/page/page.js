@@ -438,9 +438,9 @@ ${sha256 ?? ""}`;
     stamp: "",
     loaded_ms: 0
   };
-  async function ask(name, values) {
-    const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-    const answer = await fetch(`api/${name}`, body || {}).catch(() => {
+  async function ask(name, values = null) {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
       throw new Error("The server of this page has ended: start `tts-cli review` again");
     });
     const found = await answer.json().catch(() => ({ error: answer.statusText }));
@@ -460,7 +460,7 @@ ${sha256 ?? ""}`;
     emit("rows");
   }
   async function poll() {
-    const found = await ask(`changes?after=${server.revision}`);
+    const found = await ask("changes", server.revision);
     if (found.revision < server.revision) ledger.stored = [];
     if (found.decisions.length) {
       ledger.stored.push(...found.decisions);
@@ -470,7 +470,7 @@ ${sha256 ?? ""}`;
     server.revision = found.revision;
     const [wasBusy, before2] = [server.busy, server.jobs];
     server.busy = found.busy;
-    server.jobs = found.job;
+    server.jobs = found.jobs;
     for (const job of server.jobs) {
       if (job.error && !before2.some((one) => one.number === job.number && one.error)) say(job.error);
     }
@@ -494,7 +494,7 @@ ${sha256 ?? ""}`;
     const some = [...wanted].slice(0, 100);
     wanted.clear();
     for (const [, take] of some) take.waveform = null;
-    const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+    const found = await ask("outlines", some.map(([key]) => JSON.parse(key))).catch(() => []);
     some.forEach(([, take], place) => {
       take.waveform = found[place];
     });
@@ -520,7 +520,7 @@ ${sha256 ?? ""}`;
       memory.set(storeKey(), [...ledger.own]);
       return;
     }
-    await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+    await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
     ledger.own.delete(decision);
     ledger.rebuild();
     emit("decided");
@@ -541,7 +541,7 @@ ${sha256 ?? ""}`;
   async function useTake(row) {
     const { take } = shownTake(row);
     const use2 = async () => {
-      await ask("pick", { id: row.id, take });
+      await ask("pick", [row.id, take]);
       picks.delete(row.id);
       await reload();
       say(`${row.id}: take ${take} is the row's take now`);
@@ -1045,7 +1045,7 @@ ${sha256 ?? ""}`;
         takes,
         button(isRunning ? "Making takes …" : "Make takes", "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })
       ),
-      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` })
+      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.state}: ${job.num_done} of ${counted(job.takes, "take")}` })
     );
   }
   function start(row, draft) {
@@ -1069,12 +1069,12 @@ ${sha256 ?? ""}`;
       /** @type {HTMLDialogElement} */
       byId("change")
     );
-    const { diff, digest } = await ask("manifest", { id, text });
+    const diff = await ask("manifest", { id, text });
     if (!diff) return;
     byId("change-diff").textContent = diff;
     byId("change-write").onclick = () => {
       dialog2.close();
-      ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text")).catch(complain);
+      ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
     };
     dialog2.showModal();
   }

@@ -39,7 +39,7 @@ export function retakeNode(row) {
     h("summary", { text: "Retake" }), text, ...fields, h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
     h("div", { class: "buttons" }, takes,
       button(isRunning ? "Making takes \u2026" : "Make takes", "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })),
-    job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` }));
+    job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.state}: ${job.num_done} of ${counted(job.takes, "take")}` }));
 }
 
 /** @param {Row} row @param {Record<string, string>} draft */
@@ -67,12 +67,12 @@ export async function use(row) {
 /** @param {string} id @param {string} text */
 async function showChange(id, text) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("change"));
-  const { diff, digest } = await ask("manifest", { id, text });
+  const diff = await ask("manifest", { id, text });
   if (!diff) return;
   byId("change-diff").textContent = diff;
   byId("change-write").onclick = () => {
     dialog.close();
-    ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text")).catch(complain);
+    ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
   };
   dialog.showModal();
 }

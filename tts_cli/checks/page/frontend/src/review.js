@@ -32,7 +32,7 @@ export async function decide(row, state, comment = "", at_s = null) {
     memory.set(storeKey(), [...ledger.own]);
     return;
   }
-  await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+  await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
   ledger.own.delete(decision);
   ledger.rebuild();
   emit("decided");
@@ -59,7 +59,7 @@ export function pick(row, place) {
 export async function useTake(row) {
   const { take } = shownTake(row);
   const use = async () => {
-    await ask("pick", { id: row.id, take });
+    await ask("pick", [row.id, take]);
     picks.delete(row.id);
     await reload();
     say(`${row.id}: take ${take} is the row's take now`);

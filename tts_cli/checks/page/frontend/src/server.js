@@ -19,9 +19,9 @@ export const server = {
 };
 
 /** Return the answer of the server. Throws an Error with its message. @param {string} name @param {unknown} [values] */
-export async function ask(name, values) {
-  const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-  const answer = await fetch(`api/${name}`, body || {}).catch(() => {
+export async function ask(name, values = null) {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
     throw new Error("The server of this page has ended: start `tts-cli review` again");
   });
   const found = await answer.json().catch(() => ({ error: answer.statusText }));
@@ -46,7 +46,7 @@ export async function reload() {
 /** Ask for changes. */
 export async function poll() {
   /** @type {Changes} */
-  const found = await ask(`changes?after=${server.revision}`);
+  const found = await ask("changes", server.revision);
   if (found.revision < server.revision) ledger.stored = [];
   if (found.decisions.length) {
     ledger.stored.push(...found.decisions);
@@ -56,7 +56,7 @@ export async function poll() {
   server.revision = found.revision;
   const [wasBusy, before] = [server.busy, server.jobs];
   server.busy = found.busy;
-  server.jobs = found.job;
+  server.jobs = found.jobs;
   for (const job of server.jobs) {
     if (job.error && !before.some((one) => one.number === job.number && one.error)) say(job.error);
   }
@@ -88,7 +88,7 @@ async function drawWanted() {
   wanted.clear();
   for (const [, take] of some) take.waveform = null;
   /** @type {(string | null)[]} */
-  const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+  const found = await ask("outlines", some.map(([key]) => JSON.parse(key))).catch(() => []);
   some.forEach(([, take], place) => { take.waveform = found[place]; });
   emit("drawn");
 }

@@ -116,7 +116,7 @@
  * @property {{stamp: string, reviewer: string}} [server]
  */
 
-/** @typedef {{number: number, id: string, takes: number, state: string, step: string, num_done: number, error: string}} Job */
-/** @typedef {{revision: number, decisions: Decision[], busy: string | null, stamp: string, job: Job[]}} Changes */
+/** @typedef {{number: number, id: string, takes: number, state: string, num_done: number, error: string}} Job */
+/** @typedef {{revision: number, decisions: Decision[], busy: string | null, stamp: string, jobs: Job[]}} Changes */
 
 export {};
