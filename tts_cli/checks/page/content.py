@@ -52,6 +52,7 @@ class _About(NamedTuple):
     runs: dict[str | None, int]
     outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
     checks: dict[tuple[str, int], TakeVerdict]
+    voices: VoiceBaselines
     chapters: dict[str, tuple[int, str]]  # by id: place in the book, title
     base: str
     is_served: bool
@@ -108,7 +109,7 @@ def content_of(
     paths = [None if file.path is None else folder.path / file.path for file in files]
     drawn = [None] * len(files) if is_served else outlines(paths)
     shown = dict(zip(map(id, files), drawn, strict=True))
-    about = _About(runs, shown, checks, _chapters(folder.path), base, is_served)
+    about = _About(runs, shown, checks, voices, _chapters(folder.path), base, is_served)
     decisions = () if is_served else read_decisions(folder.path)
     return {
         "schema": SCHEMA,
@@ -230,12 +231,14 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.mos) if check and is_known else (None, None)
     is_other = not speech.is_same_speech(chosen)
+    reasons = [] if speech is chosen else reasons_now(speech, about.voices, check)
     values = {
         "take": speech.take,
         "seed": speech.seed,
         "sha256": speech.sha256,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
+        "suspect": [kind for kind, *_ in reasons],
         "url": None if file.path is None else _address(file.path, row.id, speech, about),
         "is_older": file.is_older,
         "is_other": is_other,

@@ -1,10 +1,10 @@
 // The server of `review`: data, decisions, and what changes in the folder. Absent in a static page.
 
-/** @import { Changes, Data, Job } from "./types.js" */
+/** @import { Changes, Data, Job, Take } from "./types.js" */
 import { emit } from "./bus.js";
 import { complain, say } from "./dom.js";
 import { ledger } from "./ledger.js";
-import { load, model, picks } from "./model.js";
+import { canPick, load, picks } from "./model.js";
 
 const POLL_MS = 1500;
 const RELOAD_MS = 30000; // between two readings of a folder that a run fills
@@ -36,10 +36,7 @@ export async function reload() {
   server.stamp = /** @type {{stamp: string}} */ (data.server).stamp;
   server.loaded_ms = performance.now();
   load(data);
-  for (const [id, take] of picks) {
-    const row = model.byName.get(id);
-    if (!row || !row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.delete(id);
-  }
+  for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
   emit("rows");
 }
 
@@ -57,9 +54,8 @@ export async function poll() {
   const [wasBusy, before] = [server.busy, server.jobs];
   server.busy = found.busy;
   server.jobs = found.jobs;
-  for (const job of server.jobs) {
-    if (job.error && !before.some((one) => one.number === job.number && one.error)) say(job.error);
-  }
+  const known = before.filter((job) => job.error).map((job) => job.number);
+  for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
   const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
   if (found.stamp !== server.stamp && isDue) await reload();
   if (wasBusy !== server.busy || JSON.stringify(before) !== JSON.stringify(server.jobs)) emit("server");
@@ -73,22 +69,21 @@ export async function watch() {
   }
 }
 
-/** Takes whose waveforms are wanted, by id and number. @type {Map<string, import("./types.js").Take>} */
-const wanted = new Map();
+/** Takes whose waveforms are wanted, with the ids of their rows. @type {[string, Take][]} */
+let wanted = [];
 
-/** Ask for the waveform of a take soon. @param {string} id @param {import("./types.js").Take} take */
+/** Ask for the waveform of a take soon. @param {string} id @param {Take} take */
 export function wantWaveform(id, take) {
   if (!server.isThere || !take.url || take.waveform !== undefined) return;
-  if (!wanted.size) setTimeout(drawWanted, 60);
-  wanted.set(JSON.stringify([id, take.take]), take);
+  take.waveform = null;
+  if (!wanted.length) setTimeout(drawWanted, 60);
+  wanted.push([id, take]);
 }
 
 async function drawWanted() {
-  const some = [...wanted].slice(0, 100);
-  wanted.clear();
-  for (const [, take] of some) take.waveform = null;
-  /** @type {(string | null)[]} */
-  const found = await ask("outlines", some.map(([key]) => JSON.parse(key))).catch(() => []);
+  const some = wanted.slice(-200); // the last ones are in sight
+  wanted = [];
+  const found = await ask("outlines", some.map(([id, { take }]) => [id, take])).catch(() => []);
   some.forEach(([, take], place) => { take.waveform = found[place]; });
   emit("drawn");
 }
