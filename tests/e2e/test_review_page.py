@@ -247,12 +247,12 @@ def test_another_page_gets_nothing(tmp_path: Path, browser: Browser) -> None:
         found = window.page.evaluate(
             """async (address) => {
               const decision = { id: "a", take: 1, sha256: null, state: "approved" };
-              const body = JSON.stringify({ decisions: [decision] });
+              const body = JSON.stringify(decision);
               const ask = (path, options) => fetch(address + path, options)
                 .then(async (answer) => answer.type + (await answer.text()), () => "refused");
               const headers = { "Content-Type": "application/json" };
               return [
-                await ask("api/folder", {}),
+                await ask("api/folder", { method: "POST", body: "null", headers }),
                 await ask("api/decide", { method: "POST", body, headers }),
                 await ask("api/decide", { method: "POST", body, mode: "no-cors" }),
               ];
@@ -299,14 +299,17 @@ def test_ten_thousand_rows_are_found_at_once(tmp_path: Path, browser: Browser) -
         times = {}
         for words in ("Line 77", "clock noon", "part03/003", "no such words", ""):
             times[words] = min(page.evaluate(_TYPE, words) for _ in range(3))
-        for selector, value in (
-            ("[data-facet=Character]", "Character 7"),
-            ("[data-facet=Character]", ""),
-            ("#review", "open"),
-            ("#sort", "duration"),
-            ("#sort", "order"),
+        for selector, value, other in (
+            ("[data-facet=Character]", "Character 7", ""),
+            ("#review", "open", ""),
+            ("#sort", "duration", "check"),
+            ("#sort", "order", "check"),
         ):
-            times[f"{selector} {value}"] = page.evaluate(_CHOOSE, [selector, value])
+            there, back = (
+                min(page.evaluate(_CHOOSE, [selector, one]) for _ in range(3))
+                for one in (value, other)
+            )
+            times[f"{selector} {value}"] = max(there, back)
         print(times)
         assert page.locator("#list > li").count() < 60
         assert page.inner_text("#count") == "10,000 rows"

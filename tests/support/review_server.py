@@ -54,11 +54,11 @@ class Review:
         """Decide about a row of `folder()`, about its current take."""
         take = row["takes"][row.get("chosen", 0)]
         decision = {"id": row["id"], "take": take["take"], "sha256": take.get("sha256")}
-        return self.post("decide", {"decisions": [{**decision, "state": state, **more}]})
+        return self.post("decide", {**decision, "state": state, **more})
 
     def rows(self) -> dict[str, Any]:
         """The rows of the folder by id."""
-        return {row["id"]: row for row in self.get("api/folder").json["rows"]}
+        return {row["id"]: row for row in self.post("folder", None).json["rows"]}
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
