@@ -191,15 +191,12 @@ def test_number_of_splits(programs, positions, splits) -> None:
     assert num_splits(programs, positions) == splits
 
 
-def test_wrong_arguments_are_named(device, with_kernel) -> None:
+def test_wrong_arguments_are_named(device, refused) -> None:
     q, cache, positions, _ = make([3, 5], 4, 2, 40, 8, device, torch.float32)
     for rows in (q[:, :-1], q[:, :40], q[:, :120], q.repeat(1, 2)[:, ::2]):
-        with pytest.raises(ValueError, match="do not hold heads of 40 for 2 of keys"):
-            with_kernel(decode_attention, rows, cache, positions)
-    with pytest.raises(ValueError, match="do not fit 1 slots"):
-        with_kernel(decode_attention, q, cache[:, :1], positions)
-    with pytest.raises(ValueError, match="the dtype of the rows"):
-        with_kernel(decode_attention, q, cache.half(), positions)
+        refused("do not hold heads of 40 for 2 of keys", decode_attention, rows, cache, positions)
+    refused("do not fit 1 slots", decode_attention, q, cache[:, :1], positions)
+    refused("the dtype of the rows", decode_attention, q, cache.half(), positions)
 
 
 @pytest.mark.gpu

@@ -124,21 +124,26 @@ def test_a_frozen_folder(name: str, frozen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "step"),
     [
-        *("takes", "pruned", "edited_takes"),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("picked", "leveled", "encoded")),
+        *(("takes", 4), ("pruned", 5), ("edited_takes", 3)),
+        *(
+            pytest.param(name, 1, marks=pytest.mark.long)
+            for name in ("takes", "pruned", "edited_takes", "picked", "leveled", "encoded")
+        ),
     ],
 )
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
 @pytest.mark.slow
-def test_a_conversion_that_is_killed_goes_on(name: str, frozen: Path, tmp_path: Path) -> None:
+def test_a_conversion_that_is_killed_goes_on(
+    name: str, step: int, frozen: Path, tmp_path: Path
+) -> None:
     first, out, whole = frozen / name / "out", tmp_path / "out", tmp_path / "whole"
     shutil.copytree(first, whole, symlinks=True)
     open_and_close(whole)
-    moment, is_killed = 0, True
+    moment, is_killed = 1 - step, True
     while is_killed:
-        moment += 1
+        moment += step
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(first, out, symlinks=True)
         is_killed = killed_at(moment, out, lambda: open_and_close(out))
