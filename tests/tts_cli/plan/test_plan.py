@@ -370,7 +370,7 @@ def test_estimates(make_info: MakeInfo) -> None:
 
 @pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
-    count = 6_000
+    count = 2_000
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
     tracemalloc.start()
     assert check_manifest(source, CONFIG, make_info()).events.num(Event.VALID) == count
