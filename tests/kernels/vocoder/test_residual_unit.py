@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
@@ -57,16 +56,6 @@ def test_kernel_equals_the_separate_steps(
     assert_same_rounding(out, apart)
     ref = with_reference(residual_unit_, before, s, weight, dilation, snake, pointwise)
     assert_close(ref, apart)
-
-
-def test_reference_is_the_formula(device, with_reference, assert_close) -> None:
-    x, s, weight, dilation, snake, pointwise = make((2, 20, 12, 3, 2), device, torch.float32)
-    alpha_exp, inv_beta, bias = (t.double() for t in snake)
-    weights = weight[:, :, 0].double()
-    h = F.conv1d(s.double().transpose(1, 2), weights, dilation=dilation).transpose(1, 2) + bias
-    active = h + inv_beta * (h * alpha_exp).sin().square()
-    expected = x.double() + active @ pointwise.double().t()
-    assert_close(with_reference(residual_unit_, x, s, weight, dilation, snake, pointwise), expected)
 
 
 def test_what_is_left_of_the_steps_is_not_touched(device, with_kernel) -> None:

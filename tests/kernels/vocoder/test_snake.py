@@ -29,13 +29,6 @@ def formula(x, snake) -> torch.Tensor:
     return y.double() + inv_beta.double()[:, None] * phase.sin().square()
 
 
-def test_reference_is_the_formula(device, assert_close) -> None:
-    x = 3 * torch.randn(2, 5, 64, device=device)
-    snake = constants(5, device)
-    out = snake_beta_ref(x, snake)
-    assert_close(out, formula(x, snake), 1e-6)
-
-
 @pytest.mark.parametrize("left_pad", [0, 6])
 @pytest.mark.parametrize("is_innermost", [False, True])
 @pytest.mark.parametrize(

@@ -333,13 +333,6 @@ class TestCompaction:
         assert scheduler.bucket == 4
         assert scheduler.compact(is_dry=True) == []
 
-    def test_rows_already_low_stay(self) -> None:
-        assert self.running([0, 1, 2]).compact(is_dry=True) == []
-        assert self.running([0, 3]).compact(is_dry=True) == [(3, 1)]
-
-    def test_no_move_without_a_smaller_bucket(self) -> None:
-        assert self.running([0, 1, 4, 5, 7]).compact(is_dry=True) == []
-
     def test_the_batch_shrinks_with_its_rows_at_the_end_of_a_run(self) -> None:
         lengths = {row: 5 * (row + 1) for row in range(16)}
         run = Run(Scheduler(BatchSize(16), 99), lengths, list(lengths))
@@ -348,11 +341,6 @@ class TestCompaction:
         assert run.buckets == sorted(run.buckets, reverse=True)
         assert set(run.buckets) == {16, 8, 4, 2, 1}
         assert run.buckets.count(1) == 5
-
-
-def test_one_slot_cannot_be_halved() -> None:
-    with pytest.raises(ValueError, match="1 slots cannot be halved"):
-        BatchSize(1).halve()
 
 
 class TestFixedBatch:

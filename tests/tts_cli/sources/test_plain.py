@@ -58,30 +58,12 @@ def test_wrapped_text(tmp_path: Path) -> None:
     assert first[3].place == "light.txt:14"
 
 
-def test_lines_that_are_not_wrapped_are_paragraphs(tmp_path: Path) -> None:
-    long = "This is a paragraph that somebody wrote without pressing return, " * 4
-    book = read(tmp_path, f"{long}\nShort.\n{long}\n\nNext.\n")
-    assert texts(book) == [[long.strip(), "Short.", long.strip(), "Next."]]
-
-
 @pytest.mark.parametrize(("line", "is_heading"), CASES["headings"])
 def test_headings(tmp_path: Path, line: str, is_heading: bool) -> None:
     book = read(tmp_path, f"Before it.\n\n{line}\n\nBehind it.\n")
     found = [one for chapter in book.chapters for one in chapter.paragraphs if one.text == line]
     assert [one.is_heading for one in found] == [is_heading]
     assert len(book.chapters) == (2 if is_heading else 1)
-
-
-def test_underlined_headings(tmp_path: Path) -> None:
-    book = read(tmp_path, "The Book\n========\n\nOne\n---\nText of it.\n\nTwo\n---\n\nMore.\n")
-    assert book.title == "The Book"
-    assert texts(book) == [["The Book", "One", "Text of it."], ["Two", "More."]]
-
-
-def test_parts_stand_above_chapters(tmp_path: Path) -> None:
-    book = read(tmp_path, "PART I\n\nCHAPTER 1\n\na.\n\nCHAPTER 2\n\nb.\n")
-    assert [one.title for one in book.chapters] == ["CHAPTER 1", "CHAPTER 2"]
-    assert texts(book)[0] == ["PART I", "CHAPTER 1", "a."]
 
 
 CHAPTERS = CASES["chapters"]
