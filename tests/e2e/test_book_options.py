@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from pathlib import Path
@@ -161,11 +160,3 @@ def test_the_list_needs_no_folder_and_writes_nothing(bench: Workbench, story: Pa
     missing = bench.run("book", story)
     assert missing.code == 2
     assert "'--out'" in missing.err
-
-
-def test_titles_are_as_in_the_book(bench: Workbench) -> None:
-    path = bench.folder / "story.md"
-    path.write_text("# “The Mill” & 3\u00bd Men\n\nHello there.\n", encoding="utf-8")
-    assert book(bench, path).code == 0
-    made = json.loads((bench.folder / "novel" / "book.json").read_text(encoding="utf-8"))
-    assert made["chapters"][0]["title"] == "“The Mill” & 3½ Men"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from workbench import Workbench, forbid_weights
@@ -55,18 +54,3 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     assert bench.run("pick", out.path, f"{row_id}=1").code == 0
     assert bench.run(*book).code == 0
     assert out.files["01-the-river.wav"] == before["01-the-river.wav"]
-
-
-def test_a_changed_voice_drops_the_choice(bench: Workbench) -> None:
-    """Rows of a book are named by their text: only what else they are may change."""
-    path, out = bench.folder / "story.md", bench.out()
-    path.write_text(STORY)
-    book = ("book", path, "--out", out.path, "--model", bench.model, *FLAGS)
-    assert bench.run(*book).code == 0
-    row_id = json.loads((out.path / "book.jsonl").read_text().splitlines()[0])["id"]
-    assert bench.run("pick", out.path, f"{row_id}=1").code == 0
-    assert bench.run(*book, "--voice", "emil").code == 2
-    result = bench.run(*book, "--voice", "emil", "--redo")
-    assert result.code == 0
-    assert f"the pinned take stays in takes/: {row_id}" in result.err
-    assert Path(out.path, "takes", row_id, "1.wav").is_file()

@@ -88,14 +88,6 @@ def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
     assert [key for key, check in checks.items() if check.is_suspect] == [("r01", 1)]
 
 
-def test_a_folder_without_suspects(bench: Workbench, folder: Path) -> None:
-    result = bench.run("check", folder, "--only", "r00,r05")
-    assert result.code == 0
-    assert "2 rows checked, 0 suspect" in result.out
-    assert len(verdicts_by_take(folder)) == 2
-    assert bench.run("check", folder, "-q").out == ""
-
-
 @pytest.mark.parametrize("variable", ["TTS_CLI_JSON", "TTS_CLI_CHECK_JSON"])
 def test_json_of_a_variable_is_printed_with_q(
     bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -105,14 +97,6 @@ def test_json_of_a_variable_is_printed_with_q(
     assert bench.run("check", folder, "-q").json["rows"] == ROWS
     monkeypatch.setenv(variable, "0")
     assert bench.run("check", folder, "-q").out == ""
-
-
-def test_failed_rows_are_told(bench: Workbench, folder: Path) -> None:
-    with open(folder / "timings.jsonl", "a") as file:
-        file.write(json.dumps(record("bad", status="failed", path=None, frames=0)) + "\n")
-    result = bench.run("check", folder, "--json", "--only", "bad,r00")
-    assert result.code == 1
-    assert (result.json["failed"], result.json["suspects"]) == (["bad"], [])
 
 
 def test_words_are_heard_once(
@@ -384,26 +368,6 @@ def test_opinions_are_asked_once(
     )
     lines = (bench.folder / "set" / "train" / "metadata.jsonl").read_text().splitlines()
     assert {json.loads(line)["id"]: json.loads(line)["mos"] for line in lines}["r05"] == 2.0
-
-
-def test_opinions_of_a_file_that_was_edited(
-    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was heard in the file before says nothing of it."""
-
-    class Rater(Ear):
-        def run(self, asked: Iterable[AsrRequest]) -> Iterator[AsrResult]:
-            for answer in super().run(asked):
-                yield answer._replace(mos=MosScores("ear 1", 3.0, 3.0, 3.0, 3.0))
-
-    monkeypatch.setattr(app_check, "Dnsmos", lambda: Rater({}))
-    listens(monkeypatch, Ear({}))
-    bench.run("check", folder, "--asr", "pocketsphinx")
-    (folder / "r07.wav").write_bytes(tone(0.5, hz=300))
-    result = bench.run("check", folder, "--mos")
-    assert "1 take changed since the run: the current content was rated" in result.err
-    assert verdicts_by_take(folder)["r07", 1].asr is None
-    assert verdicts_by_take(folder)["r06", 1].asr is not None
 
 
 def test_drift(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import soundfile
 from hostile_audio import RATE_HZ, encoded, tone
-from tiny_qwen3_tts import write_checkpoint
 from workbench import Store, Workbench
 
 from tts_cli.cli import messages as msg
@@ -126,21 +125,6 @@ def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> Non
     assert msg.synthesized(2, 3, done=1) in result.out
 
 
-def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
-    (refs.folder / "short.wav").write_bytes(encoded(tone(0.5)))
-    rows = [row("a"), row("b", "none.wav"), row("c", "short.wav")]
-    manifest = refs.write([*rows, *(row(f"x{n}", "none.wav") for n in range(30))])
-    result = refs.run("validate", manifest, "--model", base, "--json")
-    assert result.code == 1  # it was 0, where synth ends with 1
-    missing, short = result.json["warnings"]  # each was a line of its own
-    assert missing.startswith(f"{manifest}:2: id 'b': ref_audio '")
-    others = ", ".join(f"'x{n}'" for n in range(7))
-    assert missing.endswith(
-        f"none.wav' does not exist; the row will fail; 30 more rows alike: {others}, ..."
-    )
-    assert "is 0.50 s long" in short
-
-
 def test_validate_hears_recordings_without_a_voice(refs: Workbench, base: Path) -> None:
     """It looked at headers only, and said that all was well."""
     (refs.folder / "still.wav").write_bytes(encoded(np.zeros(2 * RATE_HZ, np.float32)))
@@ -227,19 +211,6 @@ class TestRefusals:
         assert result.code == 2
         assert "a voice file has that name, but a custom_voice checkpoint cannot" in result.err
 
-    def test_a_voice_file_of_another_checkpoint(
-        self, refs: Workbench, base: Path, tmp_path: Path
-    ) -> None:
-        have(refs, base, "anna")
-        other = write_checkpoint(tmp_path / "other", "base", seed=1)
-        flags = ("--voice-dir", refs.folder / "voices")
-        result = refs.synth([{"text": "hi", "voice": "anna"}], *flags, model=other)
-        assert result.code == 2
-        assert "was made with another checkpoint (qwen3_tts 1b7 base, " in result.err
-        assert "not with qwen3_tts 0b6 base (" in result.err
-        shown = refs.run("voices", "--model", other, *flags)
-        assert "was made with another checkpoint" in shown.out
-
 
 class TestVoicesAdd:
     def test_what_is_told(self, refs: Workbench, base: Path) -> None:
@@ -303,17 +274,6 @@ class TestVoicesAdd:
         result = refs.run("voices", "--model", base, "add", "anna", "--ref-audio", "a.wav")
         assert result.code == 2
         assert "put --model after 'add'" in result.err
-
-    def test_the_flag_names_a_voice_for_all_rows(self, refs: Workbench, base: Path) -> None:
-        have(refs, base, "anna")
-        flags = ("--voice-dir", refs.folder / "voices", "--voice", "anna")
-        rows = [{"id": "a", "text": "hi", "seed": 1}, row("b", seed=1, text=None)]
-        assert refs.synth(rows, *CAP, *flags, model=base).code == 0
-        records = refs.out().records
-        assert (records["a"]["voice"], records["b"]["voice"]) == ("anna", None)
-        result = refs.synth(rows, *CAP, *flags[:3], "nobody", model=base)
-        assert result.code == 2
-        assert "--voice: voice 'nobody' is not in" in result.err
 
 
 class TestVoicesDesign:

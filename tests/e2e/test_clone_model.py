@@ -23,7 +23,6 @@ from models.slots.model import SpeechModel
 from tts_cli.cli import messages as msg
 from tts_cli.engine import load
 from tts_cli.engine.load import Loaded, open_checkpoint
-from tts_cli.named import counted
 
 # Frames of 80 ms, the same in both. With the seed voices end by themselves after about 5 s.
 SHAPE = {
@@ -149,23 +148,6 @@ def test_each_description_is_one_voice(
     assert len(after) == len(before) + 3
 
 
-def test_without_it_each_row_has_its_own(spoken: Workbench, base: Path) -> None:
-    """One line says how to keep a voice."""
-    result = spoken.synth(ROWS, *CAP, out="each")
-    assert result.code == 0, result.err
-    assert result.err.count("--clone-model") == 1, result.err
-    assert not voice_files(spoken, "each")
-    flags = (*CAP, "--clone-model", base)
-    assert "6 done rows of " in spoken.synth(ROWS, *flags, out="each").err
-    with_voices = spoken.synth(ROWS, *flags, "--redo", "--dry-run", out="each")
-    assert (
-        msg.VOICE_NOT_FIXED.split(",")[0] % counted(5, "done row has", "done rows have")
-        in with_voices.err
-    )
-    each = spoken.synth(ROWS, *CAP, "--free-voice", "each", out="each")
-    assert each.out == DONE
-
-
 def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: Path) -> None:
     args = spoken.command(spoken.write(ROWS), *CAP, "--clone-model", base, out="killed")
     patch = (
@@ -183,22 +165,6 @@ def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: P
     assert spoken.out("killed").sounds(*names) == spoken.out().sounds(*names)
 
 
-def test_one_that_cannot_be_made(designs: Workbench, base: Path, opened: list[str]) -> None:
-    """The others are kept; no row is spoken."""
-    flags = ("--max-seconds", 0.2, "--accept-truncated", "--clone-model", base, "--seed", 1)
-    rows = [ROWS[0], ROWS[4]]  # the one in one attempt, the other in two
-    result = designs.synth(rows, *flags, "--retries", 0)
-    assert result.code == 4, result
-    assert f"the voice of {CHILD} cannot be generated" in result.err
-    assert "try another --voice-text" in result.err
-    assert not designs.out().lines
-    kept = voice_files(designs)
-    assert len(kept) == 3
-    assert designs.synth(rows, *flags).code == 0
-    assert kept.items() < voice_files(designs).items()
-    assert opened == [str(designs.model), str(designs.model), str(base)]
-
-
 def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = use_fake_cluster(monkeypatch)
     flags = (*CAP, "--clone-model", base, "--workers", 2)
@@ -207,16 +173,6 @@ def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch)
     assert cluster.calls == ["speak_voices", "encode_voices"]
     assert voice_files(spoken, "many") == voice_files(spoken)
     assert spoken.synth(ROWS, *flags, out="many").out == DONE
-
-
-def test_one_text(designs: Workbench, base: Path, opened: list[str]) -> None:
-    target = designs.folder / "said.wav"
-    common = ("--model", designs.model, "--device", "cpu", "--instruct", CALM, *CAP)
-    common = (*common, "--clone-model", base)
-    result = designs.run("say", SAYS, "-o", target, *common, "--json")
-    assert result.code == 0, result.err
-    assert (result.json["parts"], result.json["voice"]) == (2, None)
-    assert opened == [str(designs.model), str(base)]
 
 
 def test_what_cannot_go_together_is_refused(

@@ -30,15 +30,6 @@ def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
     assert msg.PLAN_ORPHANS[0] + ": 2 ids that no row has; their files stay" in dry
 
 
-def test_rows_that_are_passed_over_count(bench: Workbench) -> None:
-    """The third line is the second of its kind, also where the first is done."""
-    manifest = bench.write(LINES, "lines.txt")
-    assert bench.synth(manifest, *FLAGS, "--limit", 2).code == 0
-    assert bench.synth(manifest, *FLAGS).code == 0
-    assert bench.synth(manifest, *FLAGS, out="whole").code == 0
-    assert bench.out().files == bench.out("whole").files
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -55,13 +46,3 @@ def test_rows_with_ids_keep_them(bench: Workbench, name: str, content: str) -> N
     assert len(names) == 3
     assert names[-1] == "x"
     assert all(len(row_id) == 16 for row_id in names[:2])
-
-
-def test_the_ids_of_both_formats_are_the_same(bench: Workbench) -> None:
-    lines = bench.write("One.\n", "rows.txt")
-    rows = bench.write([{"text": "One."}])
-    for manifest, out in ((lines, "lines"), (rows, "rows")):
-        assert bench.synth(manifest, *FLAGS, out=out).code == 0
-    assert bench.out("lines").files == bench.out("rows").files
-    found = bench.run("validate", lines, "--ids", "content", "--model", bench.model, "--json").json
-    assert found["longest_id"] in bench.out("rows").records

@@ -47,14 +47,6 @@ def spoken(bench: Workbench) -> Workbench:
     return bench
 
 
-def test_all_done(spoken: Workbench) -> None:
-    found = plan(spoken, ROWS)
-    assert (found["pending"], found["skipped"], found["failing"]) == (0, 8, 0)
-    assert found["reasons"] == REASONS
-    assert (found["audio_s"], found["disk_bytes"], found["time_s"]) == (0, 0, 0)
-    assert (found["orphans"], found["first_orphans"]) == (0, [])
-
-
 def test_every_reason(spoken: Workbench) -> None:
     out = spoken.out().path
     with (out / "timings.jsonl").open("a") as file:
@@ -130,33 +122,6 @@ def test_a_folder_in_use_and_a_torn_line(spoken: Workbench) -> None:
     assert spoken.out().files == before
 
 
-def test_a_folder_without_a_journal(bench: Workbench) -> None:
-    bench.out().path.mkdir()
-    assert "pending" not in plan(bench, ROWS)
-    (bench.out().path / "part").mkdir()
-    (bench.out().path / "part/row1.wav").write_bytes(b"mine")
-    result = bench.synth(ROWS, "--dry-run")
-    assert result.code == 2
-    assert (
-        "row1.wav: in the folder, but not in timings.jsonl, so not from an earlier run"
-        in result.err
-    )
-
-
-def test_validate_tells_the_time(spoken: Workbench) -> None:
-    manifest = spoken.write(ROWS)
-    args = ("validate", manifest, "--model", spoken.model, *FLAGS)
-    found = spoken.run(*args, "--out", spoken.out().path, "--json").json
-    xrt = spoken.out().report["totals"]["xrt"]
-    assert found["due"] == 8
-    assert found["time_s"] == pytest.approx(found["audio_s"] / xrt, abs=1e-3)
-    assert "time: about " in spoken.run(*args, "--out", spoken.out().path).out
-    assert spoken.run(*args, "--json").json["time_s"] is None
-    for report in ("[]", '{"totals": {"xrt": null}}', '{"totals": {"xrt": 0}}', "{" * 9999):
-        (spoken.out().path / "run.json").write_text(report)
-        assert "time: " not in spoken.run(*args, "--out", spoken.out().path).out
-
-
 def test_the_model_of_the_folder_is_taken(spoken: Workbench) -> None:
     """Without --model the sample voice synthesized rows of a folder of another model."""
     out, rows = spoken.out().path, [{**ROWS[0], "text": "Hm."}, *ROWS[1:]]
@@ -181,29 +146,6 @@ def test_other_settings_are_told_where_they_speak_again(spoken: Workbench) -> No
         assert told not in spoken.synth(ROWS, *FLAGS, "--dry-run", *flags).err
     more = [*ROWS, {"id": "new", "text": "Hm."}]
     assert told not in spoken.synth(more, *FLAGS, "--dry-run").err
-
-
-def shown(bench: Workbench, rows: Rows, *flags: object) -> dict[str, str]:
-    """What a dry run prints, by name."""
-    lines = bench.synth(rows, *FLAGS, "--dry-run", *flags).out.splitlines()
-    return dict(line.split(": ", 1) for line in lines)
-
-
-def test_the_words_for_rows_that_are_there(spoken: Workbench) -> None:
-    """`to speak: 8 rows: 8 done`, and `kept` of rows that `--prune` removes, contradicted."""
-    found = shown(spoken, ROWS, "--overwrite")
-    assert found[msg.PLAN_PENDING[0]] == "8 rows: 8 done (--redo all)"
-    gone = {"rows": "1 row", "ids": "part/row7"}
-    orphans, one = msg.PLAN_ORPHANS, "1 id"
-    found = shown(spoken, ROWS[:7])
-    assert found[msg.PLAN_STRAYS[0]] == msg.PLAN_STRAYS[1].format(**gone)
-    assert found[orphans[0]] == orphans[1].format(count=one, ids=": part/row7")
-    found = shown(spoken, ROWS[:7], "--prune")
-    assert found[msg.PLAN_PRUNED[0]] == msg.PLAN_PRUNED[1].format(**gone)
-    assert orphans[0] not in found
-    (spoken.out().path / "mine.wav").write_bytes(b"RIFF")
-    found = shown(spoken, ROWS[:7], "--prune")
-    assert found[orphans[0]] == orphans[1].format(count=one, ids="")
 
 
 def test_audio_is_estimated_at_the_pace_of_the_folder(spoken: Workbench) -> None:

@@ -14,7 +14,7 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import MakeCheckpoint, Result, Store, Workbench, forbid_weights
+from workbench import Result, Store, Workbench, forbid_weights
 
 from tts_cli.checks.word_times import TimedWord, WordTimes, read_words
 from tts_cli.cli import messages as msg
@@ -262,14 +262,6 @@ class TestHostileFolders:
             "secret.wav",
         ]
 
-    def test_links(self, done: Workbench) -> None:
-        path = done.out().path / "one.wav"
-        path.unlink()
-        path.symlink_to(done.folder / "secret.wav")
-        result = encode(done, "--format", "flac", to="flac")
-        assert result.code == 1
-        assert "is not a regular file of the folder" in result.out
-
     def test_huge_and_foreign_codes(self, done: Workbench) -> None:
         from safetensors.numpy import save_file
 
@@ -287,16 +279,6 @@ class TestHostileFolders:
         (out.path / "one.codes.safetensors").write_bytes(b"\xff" * 100)
         assert encode(done, to="again").code == 1
         assert done.out("again").files == {}
-
-    def test_codes_of_another_checkpoint(
-        self, done: Workbench, make_checkpoint: MakeCheckpoint
-    ) -> None:
-        assert done.synth(ROWS[:1], *CAP, "--save-codes", out="codes").code == 0
-        (done.out("codes").path / "one.wav").unlink()
-        other = make_checkpoint(generation={"temperature": 0.5})
-        result = encode(done, "--model", other, source="codes", to="again")
-        assert result.code == 1
-        assert "the model that made its codes is not available" in result.out
 
 
 def test_a_replacement_that_an_earlier_version_did_not_finish(bench: Workbench) -> None:
@@ -326,49 +308,6 @@ class TestTakes:
         assert bench.synth(ROWS, *CAP, "--only", "one", "--takes", 1).code == 0
         assert bench.run("pick", bench.out().path, "one=2").code == 0
         return bench
-
-    def test_the_chosen_one_is_made_anew(self, taken: Workbench) -> None:
-        out = taken.out()
-        before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
-        assert encode(taken, "--format", "flac").out.startswith("3 files written, 0 already done")
-        # The file that the new one is made from has its own name now.
-        moved = {name: f"takes/{name.removesuffix('.wav')}/1.source.wav" for name in before}
-        moved |= {"one.wav": "takes/one/2.source.wav", "takes/one/1.wav": "takes/one/1.wav"}
-        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.source.wav"))
-        assert out.records["one"]["role"] == "held"
-        wavs = {name: data for name, data in out.files.items() if name.endswith(".wav")}
-        assert wavs == {moved[name]: data for name, data in before.items()}
-        assert not (out.path / "takes/one/1.flac").exists()
-        assert encode(taken, "--format", "flac").out.startswith("0 files written, 3 already done")
-        # Another one that is chosen is another file.
-        assert taken.run("pick", out.path, "one=1").code == 0
-        assert encode(taken, "--format", "flac").out.startswith("1 file written, 2 already done")
-        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.source.wav"))
-        assert out.files["takes/one/1.source.wav"] == before["takes/one/1.wav"]
-        assert taken.run("pick", out.path, "one=2").code == 0
-        assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
-        assert out.records["one"]["source"]["path"] == "takes/one/2.source.wav"
-        assert out.files["takes/one/2.source.wav"] == before["one.wav"]
-        assert out.files["takes/one/1.source.wav"] == before["takes/one/1.wav"]
-        assert taken.synth(ROWS, *CAP, "--forget", "loudness").out == MADE_3
-        for name, data in before.items():
-            if not name.startswith("takes/"):
-                assert out.files[name] == data
-
-    def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:
-        bench.synth_once(ROWS, *CAP)
-        out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
-        assert "converted only: 1 from lossless audio" in bench.synth(ROWS, *flags, "--dry-run").out
-        result = bench.synth(ROWS, *flags)
-        assert result.summary == msg.synthesized(0, 1, converted=1)
-        source = out.samples("takes/one/1.source.wav")
-        assert np.array_equal(out.samples("one.flac"), source)
-        assert not np.array_equal(out.samples("takes/one/2.flac"), source)
-        totals = out.report["totals"]
-        assert [totals[name] for name in ("ok", "takes", "remade", "failed")] == [0, 1, 1, 0]
-        assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith(
-            msg.NOTHING_BUT_CONVERTED.format(files=counted(2, "file"))
-        )
 
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
         out = taken.out()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from exports import READERS, check_read, digest_of, read_audiofolder, size_of, sound, write_rows
+from exports import READERS, check_read, read_audiofolder, size_of, sound, write_rows
 from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
@@ -76,17 +76,6 @@ def test_5000_rows_read_back(bench: Workbench) -> None:
         assert size_of(bench.folder / to)[0] > 3
 
 
-@pytest.mark.parametrize("to", ["webdataset", "parquet", "nemo", "ljspeech"])
-def test_the_same_rows_give_the_same_bytes(bench: Workbench, to: str) -> None:
-    write_rows(bench.folder / "wavs", 20)
-    exported(bench, to, *SPLIT)
-    first = digest_of(bench.folder / to)
-    for path in (bench.folder / "wavs").rglob("*.wav"):
-        os.utime(path, (1, 1))
-    exported(bench, to, *SPLIT)
-    assert digest_of(bench.folder / to) == first
-
-
 @pytest.mark.parametrize("to", ["webdataset", "parquet"])
 def test_shards_are_bounded(bench: Workbench, to: str) -> None:
     big = tone(20.0)
@@ -119,30 +108,6 @@ def test_row_groups_are_bounded(bench: Workbench, monkeypatch: pytest.MonkeyPatc
     assert features["audio"] == {"sampling_rate": RATE_HZ, "_type": "Audio"}
 
 
-def test_a_text_is_in_one_split_and_stays_there(bench: Workbench) -> None:
-    texts = [f"Text {n}." for n in range(40)]
-    lines = [record(f"{v}/{n}", text=t) for v in "ab" for n, t in enumerate(texts)]
-    lines += [record(f"c/{n}", text=f"  {t.upper()}\n") for n, t in enumerate(texts)]
-    folder(bench, *lines)
-
-    def splits() -> dict[str, str]:
-        exported(bench, "nemo", *SPLIT)
-        return {
-            json.loads(line)["id"]: path.name.split("_")[0]
-            for path in (bench.folder / "nemo").glob("*_manifest.jsonl")
-            for line in path.read_text().splitlines()
-        }
-
-    before = splits()
-    assert set(before.values()) == {"train", "valid", "test"}
-    for n in range(len(texts)):
-        assert before[f"a/{n}"] == before[f"b/{n}"] == before[f"c/{n}"]
-    folder(bench, *(record(f"new/{n}", text=f"New {n}.") for n in range(20)), *lines[::-1])
-    after = splits()
-    assert len(after) == len(before) + 20
-    assert {row_id: after[row_id] for row_id in before} == before
-
-
 def test_filters(bench: Workbench) -> None:
     folder(
         bench,
@@ -173,19 +138,6 @@ def test_filters(bench: Workbench) -> None:
         "shorter than 1 s": 1,
         "suspect": 1,
     }
-
-
-def test_a_made_voice_is_a_speaker_with_a_name(bench: Workbench) -> None:
-    name = "ann-0123456789ab"
-    folder(bench, record("a", voice=f".voices/{name}"), record("b"))
-    for to in READERS:
-        assert exported(bench, to)["voices"].keys() == {name, "clara"}
-        readme = bench.folder / to / "README.md"
-        assert not readme.exists() or ".voices" not in readme.read_text()
-    line = json.loads((bench.folder / "nemo" / "train_manifest.jsonl").read_text().splitlines()[0])
-    assert (line["speaker"], line["speaker_name"]) == (0, name)
-    for asked in (name, f".voices/{name}"):
-        assert ids(bench, "--voice", asked) == ["a"]
 
 
 def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
@@ -253,23 +205,6 @@ def test_rows_are_as_in_the_manifest(bench: Workbench, to: str) -> None:
     exported(bench, to, "--overwrite")
     wanted = ["added", "scene9", "scene10"]
     assert [row["id"] for row in facts_of(bench, to)] == wanted, "as people count"
-
-
-def test_the_manifests_of_all_runs_are_followed_and_nothing_is_logged(bench: Workbench) -> None:
-    """Only the last run's was, and each export said again how its table is read."""
-    names = ("z", "c2", "c1", "y", "x")
-    lines = [record(name, text=name, **with_file(tone(0.1))) for name in sorted(names)]
-    audio = {line["path"]: tone(0.1) for line in lines}
-    runs = []
-    for act in (("z", "c2"), ("c1", "y", "x")):
-        rows = "".join(f"{name};{name}\n" for name in act)
-        path = bench.write(f"Line;Dialogue\n{rows}", f"act{len(runs)}.csv")
-        settings = {"map": "Line=id,Dialogue=text"}
-        runs.append(run(f"run{len(runs)}", manifests=[str(path)], settings=settings))
-    write_folder(bench.folder / "wavs", lines, audio=audio, runs=runs)
-    result = export(bench, "nemo")
-    assert (result.code, "act" in result.err) == (0, False)
-    assert [row["id"] for row in facts_of(bench, "nemo")] == list(names)
 
 
 def test_kept_columns_are_no_files(bench: Workbench) -> None:

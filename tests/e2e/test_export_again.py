@@ -16,7 +16,7 @@ from exports import READERS, digest_of
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
-from tts_cli.store.lock import LOCK_NAME, FolderLock
+from tts_cli.store.lock import FolderLock
 
 
 def spoken(bench: Workbench, ids: str, seconds: float = 0.1) -> None:
@@ -60,25 +60,6 @@ def test_it_is_replaced(bench: Workbench, to: str) -> None:
     check = ["sha256sum", "--strict", "--quiet", "-c", "export.sums"]
     assert subprocess.run(check, cwd=bench.folder / "set", check=False).returncode == 0
     assert is_alone(bench)
-
-
-def test_one_of_an_earlier_version_is_replaced(bench: Workbench) -> None:
-    """It was killed while it wrote into the folder, whose list has files of two exports."""
-    spoken(bench, "ab")
-    assert export(bench, "nemo").code == 0
-    out = bench.folder / "set"
-    state = json.loads((out / "export.json").read_text())
-    (out / "export.json").write_text(json.dumps({**state, "is_complete": False}))
-    with open(out / "export.sums", "a") as file:
-        file.write(f"\n{'0' * 64}  audio/a.wav\ntorn")
-    (out / LOCK_NAME).write_text("{}")
-    (out / ".train_manifest.jsonl.7.tts-cli.part").write_text("{")
-    spoken(bench, "b")
-    assert export(bench, "nemo").code == 0
-    assert sorted(digest_of(out)) == [
-        *("README.md", "audio/b.wav", "export.json", "export.sums", "speakers.json"),
-        "train_manifest.jsonl",
-    ]
 
 
 def put(name: str) -> Callable[[Path], object]:
@@ -173,16 +154,6 @@ def test_a_folder_that_cannot_be_replaced(
     assert digest_of(bench.folder) == before
 
 
-def test_a_link_to_a_folder_stays_a_link(bench: Workbench) -> None:
-    spoken(bench, "a")
-    (bench.folder / "disk").mkdir()
-    (bench.folder / "set").symlink_to(bench.folder / "disk")
-    for _ in range(2):
-        assert export(bench, "nemo").code == 0
-        assert (bench.folder / "set").is_symlink()
-        assert (bench.folder / "disk" / "audio" / "a.wav").exists()
-
-
 KILLED = """
 import json, os
 sys.path.append({support!r})
@@ -227,7 +198,7 @@ def test_killed_at_any_moment(bench: Workbench) -> None:
     assert run(0) == 0
     num_calls = json.loads(result.read_text())["calls"]
     found = []
-    for at in sorted({*range(1, num_calls, 9), *range(num_calls - 12, num_calls + 1)}):
+    for at in sorted({*range(1, num_calls, 30), *range(num_calls - 12, num_calls + 1, 4)}):
         reset()
         for _ in range(1 + at % 2):
             assert run(at) == -signal.SIGKILL

@@ -21,8 +21,6 @@ EXCEL = "Nr;Rolle;Satz;Anmerkung;\r\n1;dora;Grüß Gott;laut;\r\n2;emil;Tschüß
 UNICODE_TEXT = "Line ID\tCharacter\tDialogue\r\nq1\tDora\tHello there.\r\n".encode("utf-16")
 # Google Sheets and Numbers: UTF-8, commas, quotes around line breaks; Numbers with a mark.
 SHEETS = '\ufeffLine ID,Character,Dialogue\nq1,Dora,"Hello,\nyou."\n'.encode()
-# Yarn Spinner: ids that name no file.
-YARN = b"language,id,text,file,node,lineNumber\nen,line:0a1b,Hello there.,a.yarn,Start,4\n"
 # A string table of Unreal: key and source string.
 UNREAL = b'Key,SourceString,Context\n"greet","Hello there.","in the street"\n'
 ARTICY = [
@@ -59,24 +57,6 @@ def test_the_message_tells_the_flags(
     assert result.code == 0, result.err
     records = bench.out().records
     assert {row_id: record["text"] for row_id, record in records.items()} == wanted
-
-
-def test_ids_that_name_no_file(bench: Workbench) -> None:
-    """Of Yarn Spinner: numbered instead, the id kept in the journal."""
-    manifest = bench.write(YARN, "lines.csv")
-    result = bench.synth(manifest, "--extra", "keep")
-    assert result.code == 2
-    assert "id 'line:0a1b' contains ':'" in result.err
-    result = bench.synth(manifest, "--extra", "keep", "--map", "id=", *CAP)
-    assert result.code == 0
-    record = bench.out().records["000001"]
-    assert record["extra"] == {
-        "id": "line:0a1b",
-        "file": "a.yarn",
-        "node": "Start",
-        "lineNumber": "4",
-    }
-    assert record["language"] == "english"
 
 
 def test_a_code_is_the_language_it_stands_for(bench: Workbench) -> None:

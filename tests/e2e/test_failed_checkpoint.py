@@ -24,12 +24,6 @@ class TestCheckpoint:
             assert word in result.err
         assert bench.run("voices", "--model", model).code in (0, 3)
 
-    def test_no_such_folder(self, bench: Workbench) -> None:
-        self.refuse(
-            bench, bench.folder / "nowhere", "nowhere: the checkpoint folder does not exist"
-        )
-        assert not bench.out().path.exists()
-
     @pytest.fixture
     def copied(self, checkpoint: Path, tmp_path: Path) -> Path:
         """A checkpoint to break."""

@@ -59,25 +59,6 @@ class TestDevice:
         assert bench.out().files == bench.out("clean").files
 
     @pytest.mark.usefixtures("falls_back")
-    def test_a_kernel_that_fails(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It was an internal error; rows in flight begin again, with their own seeds."""
-        bench.synth_once(ROWS, *FLAGS, "--max-batch", 2, out="clean")
-        assert bench.out("clean").report["device"]["kernel_fall_backs"] == 0
-        self.break_once(monkeypatch, "decode_frames", 30)
-        result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
-        assert result.code == 0
-        told = (
-            "warning: Triton does not work (swiglu: Failed to find C compiler); install "
-            "gcc (with the headers of Python and libc), or name a compiler in CC; "
-            "continuing with PyTorch's own operations, which is slower"
-        )
-        assert [line for line in result.err.splitlines() if "warning" in line] == [told]
-        assert bench.out().files == bench.out("clean").files
-        device = bench.out().report["device"]
-        assert device["kernel_fall_backs"] == 1
-        assert device["kernels"] == "PyTorch reference (swiglu: Failed to find C compiler)"
-
-    @pytest.mark.usefixtures("falls_back")
     def test_a_kernel_that_fails_while_codes_are_decoded(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:

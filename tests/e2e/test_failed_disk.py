@@ -88,17 +88,6 @@ class TestDisk:
         assert "warning: this run is missing in runs.jsonl: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
-    def test_full_before_the_first_row(
-        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """No row is recorded whose run nobody would know."""
-        with monkeypatch.context() as patched:
-            fail_writes(patched, lambda data, calls: b'"totals": null' in data)
-            result = bench.synth(ROWS[:2], *FLAGS)
-        assert result.code == 4
-        assert bench.out().lines == []
-        bench.synth_once(ROWS[:2], *FLAGS)
-
     def test_a_folder_called_run_json(self, bench: Workbench) -> None:
         """All rows were spoken before it ended as an internal error."""
         (bench.out().path / "run.json").mkdir(parents=True)

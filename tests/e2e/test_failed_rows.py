@@ -90,21 +90,6 @@ class TestRunaways:
         assert bench.synth(other, "--retries", 0, model=endless).code == 1
         assert drawn[5:] == [first]
 
-    def test_parts_go_on_with_further_seeds(
-        self, bench: Workbench, endless: Path, drawn: list[int]
-    ) -> None:
-        text = "The boat left after five that day. Nobody of them spoke at all."
-        row = [{"id": "long", "text": text, "max_frames": 12}]
-        flags = ("--split", 40, "--retries", 1)
-        assert bench.synth(row, *flags, model=endless).code == 1
-        parts = bench.out().records["long"]["parts"]
-        assert [part["attempts"] for part in parts] == [2, 2]
-        assert all("its audio did not end within" in part["error"] for part in parts)
-        assert bench.synth(row, *flags, "--retry-failed", model=endless).code == 1
-        parts = bench.out().records["long"]["parts"]
-        assert [part["attempts"] for part in parts] == [4, 4]
-        assert len(drawn) == len(set(drawn)) == 8
-
 
 class TestEarlyEnds:
     """Rows whose speech is too short for their text: like runaways."""

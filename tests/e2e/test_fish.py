@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 import tiny_fish_speech as tiny
 from hostile_audio import encoded, tone
 from safetensors.torch import load_file
-from tiny_fish_codec import SMALL
 from workbench import Workbench
 
 CAP = ("--max-seconds", 0.3, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
@@ -96,24 +94,6 @@ def test_a_voice_file_needs_a_transcript(refs: Workbench, fish: Path) -> None:
     assert added.code not in (0, 4)
     assert "with its transcript only" in added.err
     assert "internal error" not in added.err
-
-
-def test_profile_and_warmup_run(refs: Workbench, tmp_path_factory: pytest.TempPathFactory) -> None:
-    released_rates = replace(
-        SMALL,  # as many steps a second as released, or references of 10 s would take minutes
-        upsampling_ratios=(2, 2),
-        upsample_rates=(8, 8, 4, 2),
-        encoder_dim=2,
-        encoder_strides=(2, 4, 8, 8),
-    )
-    model = tiny.write_checkpoint(tmp_path_factory.mktemp("fish"), codec=released_rates)
-    common = ("--model", model, "--device", "cpu", "--json")
-    found = refs.run("profile", *common, "--batches", "2", "--frames", "4", "--repeats", "1")
-    assert found.code == 0, found.err
-    stages = {stage["stage"] for stage in found.json["results"][0]["stages"]}
-    assert {"code predictor", "talker", "frame", "reference (2 x 10 s)"} < stages
-    warm = refs.run("warmup", *common, "--max-seconds", "0.5", "--max-batch", "2")
-    assert warm.code == 0, warm.err
 
 
 def test_a_text_at_which_the_tokenizer_panics_fails_alone(

@@ -74,28 +74,6 @@ class TestKilled:
         assert 3 <= is_whole(bench, wanted) < len(ROWS)
         resume(bench, manifest, wanted)
 
-    def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
-        """The new file had the name of the old one before it was recorded: with the old text back,
-        it passed as done. Now it is only staged until its entry is there.
-        """
-        before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
-        assert bench.synth(before, *FLAGS).code == 0
-        wanted = bench.out().files
-        deadly = (
-            "import os, signal\nfrom tts_cli.store import files\n"
-            "real = files.AudioWriter.make\nfiles.AudioWriter.make = lambda *args, **named: "
-            "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
-        )
-        result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
-        assert result.code == -signal.SIGKILL
-        assert bench.out().files["a.wav"] == wanted["a.wav"]
-        assert bench.synth(before, *FLAGS).summary == msg.nothing_to_do(1)
-        assert bench.out().files == wanted
-        assert bench.synth(after, *FLAGS).summary == msg.synthesized(1, 1)
-        files = bench.out().files
-        assert files["a.wav"] != files["takes/a/1.wav"] == wanted["a.wav"]
-        assert [line["take"] for line in bench.out().lines] == [1, 2]
-
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(
         self, bench: Workbench, wanted: dict[str, bytes], number: int

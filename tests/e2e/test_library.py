@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
-import threading
-import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
-import torch
 from fake_aligner import FakeAligner
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
-from warm_process import WarmProcess
-from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Result, Workbench, finish
+from workbench import MakeCheckpoint, Workbench
 
 from tts_cli import Cancelled, RowError, SetupError, Speaker
 from tts_cli.app import align as app_align
@@ -89,21 +82,6 @@ def test_a_row_in_parts(bench: Workbench, checkpoint: Path) -> None:
     assert np.abs(ours - theirs).max() <= 1
 
 
-def test_texts_are_read_as_by_synth(bench: Workbench, checkpoint: Path) -> None:
-    lexicon = bench.folder / "words.tsv"
-    lexicon.write_text("rain\tsnow\n")
-    rows = [{"text": "3 days of rain", "language": "english", "max_seconds": 0.4}]
-    synth(bench, rows, "--normalize", "english", "--lexicon", lexicon)
-    with speaker_on(checkpoint, normalize="english", lexicon=lexicon) as speaker:
-        (speech,) = speaker.batch(rows)
-    record = bench.out().records["000001"]
-    assert speech.spoken_text == record["spoken_text"] == "Three days of snow"
-    assert speech.text == record["text"]
-    assert record["edits"] == [[0, 1, "Three"], [10, 14, "snow"]]
-    saved = speech.save(bench.folder / "a.wav")
-    assert saved.read_bytes() == (bench.out().path / "000001.wav").read_bytes()
-
-
 @pytest.mark.parametrize("mode", ["icl", "xvec"])
 def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mode: str) -> None:
     """A recording is encoded once in a speaker's life; one that cannot be used fails its row."""
@@ -128,75 +106,6 @@ def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mo
             speaker.say("Hm.", ref_audio=bench.folder / "no.wav")
         with pytest.raises(RowError, match="has no ref_audio and no voice, and"):
             speaker.say("Hm.")
-
-
-def test_a_cloned_row_is_not_kept_waiting(
-    bench: Workbench, make_checkpoint: MakeCheckpoint
-) -> None:
-    """Its voice once came through with the next row only."""
-    audio = bench.folder / "a.wav"
-    audio.write_bytes(encoded(tone(1.2)))
-    heard = threading.Event()
-
-    def rows() -> Any:
-        yield {"text": "Hm.", "ref_audio": audio, "max_seconds": 0.1}
-        assert heard.wait(PATIENCE_S)
-
-    with speaker_on(make_checkpoint("base_wide")) as speaker:
-        for speech in speaker.batch(rows()):
-            assert speech.is_ok
-            heard.set()
-
-
-def test_a_row_gone_wrong(poisoned: Path, bench: Workbench) -> None:
-    with speaker_on(poisoned) as speaker:
-        found = list(speaker.batch(["Hm.", "a ~ b", {"text": "Hm.", "max_frames": 2}]))
-        assert found[1].error == "the model returned NaN or infinite values twice"
-        assert [speech.is_ok for speech in found] == [True, False, True]
-        assert found[2].finish_reason == "max_frames"
-    with Speaker(poisoned, device="cpu", retries=0) as speaker:
-        (speech,) = speaker.batch([{"text": "Hm.", "max_frames": 2}])
-        assert speech.error == "its audio did not end within 2 frames (0.0 s)"
-        assert len(speech.codes) == 2
-        assert speech.save(bench.folder / "kept.wav").is_file()
-
-
-def test_a_closed_speaker_gives_its_model_back(checkpoint: Path) -> None:
-    before = sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()
-    speaker = speaker_on(checkpoint)
-    parts = [speaker.session.loaded.model, *speaker.session.loaded.model.graph_runners()]
-    gone = [weakref.ref(part) for part in parts]
-    del parts
-    next(speaker.batch(ROWS))
-    speaker.close()
-    gc.collect()
-    assert [ref() for ref in gone] == [None] * len(gone)
-    assert (sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()) == before
-
-
-def test_two_speakers_beside_each_other(checkpoint: Path) -> None:
-    with speaker_on(checkpoint) as one, speaker_on(checkpoint, seed=1) as other:
-        alone = one.say("Hm.", max_seconds=0.2)
-        first, second = one.batch(ROWS[:6]), other.batch(ROWS[:6])
-        pairs = list(zip(first, second, strict=True))
-        assert all(a.is_ok and b.is_ok and a.seed != b.seed for a, b in pairs)
-        assert np.array_equal(one.say("Hm.", max_seconds=0.2).samples, alone.samples)
-
-
-ABANDONED = """
-import sys
-from tts_cli import Speaker
-speaker = Speaker(sys.argv[1], device="cpu", accept_truncated=True, max_seconds=0.3)
-results = speaker.batch("Hm." for _ in iter(int, 1))
-print(next(results).is_ok)
-"""
-
-
-def test_a_script_may_just_end(checkpoint: Path) -> None:
-    """With a batch open and nothing closed."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = finish(WarmProcess(ABANDONED, [str(checkpoint)], env))
-    assert done == Result(0, "True\n", "")
 
 
 def test_words_are_timed(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +137,7 @@ def test_words_are_timed(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert "no word times: its words were not found in its audio" in lost.warnings[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_words_are_timed_by_a_real_aligner() -> None:
     """Whose processes stay, also when a call is interrupted; times are those of the samples."""
     pytest.importorskip("pocketsphinx")

@@ -255,14 +255,6 @@ class TestQwen:
         assert add(bench, "a", "--clone-mode", "xvec", name="xvec").code == 0
         assert list(voice(bench, "xvec")) == ["embedding"]
 
-    def test_audio_without_loss_is_taken_as_it_is(
-        self, bench: Workbench, rows: list[dict[str, Any]]
-    ) -> None:
-        assert bench.synth(rows, *CAP, "--save-codes").code == 0
-        assert add(bench, "a").code == 0
-        recording = ("--ref-audio", bench.out().path / "a.wav", "--ref-text", SAID)
-        assert "with the same content" in add_plainly(bench, "teller", *recording).out
-
     @pytest.mark.parametrize(
         ("changes", "words"),
         [

@@ -58,14 +58,6 @@ def checkpoint(longer: Path) -> Path:
     return longer
 
 
-def test_the_batch_changes_nothing(bench: Workbench) -> None:
-    rows = [LONG, *SHORT, {**LONG, "id": "other", "seed": 9}]
-    for batch in (1, 16):
-        result = bench.synth(rows, *SPLIT, "--max-batch", batch, out=f"batch{batch}")
-        assert result.code == 0, result.err
-    assert bench.out("batch1").files == bench.out("batch16").files
-
-
 def test_the_row_is_what_is_done(bench: Workbench) -> None:
     rows = [LONG, *SHORT]
     bench.synth_once(rows, *SPLIT)

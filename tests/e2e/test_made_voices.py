@@ -144,13 +144,6 @@ def test_nothing_changes_it(forty: Workbench, name: str) -> None:
     assert forty.synth(rows, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
-@pytest.mark.parametrize("flags", [("--only", "r03"), ("--limit", 1)])
-def test_some_rows_first(forty: Workbench, flags: tuple[object, ...]) -> None:
-    """They have the voice that the whole manifest would give them."""
-    assert forty.synth(FORTY[:8], *CAP, *flags, out="some").code == 0
-    assert voice_files(forty, "some") == voice_files(forty)
-
-
 KILL = """
 import os, signal
 def _kill_before(number):
@@ -346,37 +339,6 @@ def test_a_folder_of_voices_that_leads_away(made: Workbench) -> None:
     assert ".voices: is not a folder; move it out of the way" in result.err
     assert not list((made.folder / "elsewhere").iterdir())
     assert made.synth([{"id": ".voices/a", "text": "One."}], *CAP).code == 2
-
-
-def test_one_text(made: Workbench) -> None:
-    """A short one is as it was without voices; a long one is in parts of one voice."""
-    made.write("", "x")
-    args = ("--model", made.model, "--device", "cpu", *CAP, "-o", made.folder / "a.wav", "--json")
-    args = (*args, "--voice-text", SAYS)
-    short = made.run("say", SAYS[:59], *args)
-    assert short.code == 0, short
-    each = made.run("say", SAYS[:59], *args, "--free-voice", "each")
-    assert (short.json["parts"], short.out) == (0, each.out)
-    assert "made" not in short.err
-    long = made.run("say", f"{LONG} {SAYS}", *args)
-    assert long.code == 0, long
-    assert (long.json["parts"], long.json["voice"]) == (4, None)
-    shared = made.run("say", f"{LONG} {SAYS}", *args, "--made-voices", made.folder / "voices")
-    assert shared.code == 0, shared
-    assert voice_files(made, "voices")
-
-
-def test_a_book_has_one_voice(made: Workbench) -> None:
-    made.write(f"# One\n\n{SAYS} So it was.\n\n# Two\n\n{LONG}\n", "b.md")
-    args = ("book", made.folder / "b.md", "--out", made.folder / "out", "--model", made.model)
-    args = (*args, "--device", "cpu", *CAP, "--voice-text", SAYS)
-    assert msg.PLAN_NEW_VOICE[0] in made.run(*args, "--dry-run").out
-    result = made.run(*args)
-    assert result.code == 0, result.err
-    assert len({line["voice"] for line in made.out().lines}) == 1
-    before = made.out().files
-    assert made.run(*args).code == 0
-    assert made.out().files == before
 
 
 LIBRARY: dict[str, Any] = {

@@ -11,7 +11,6 @@ import soundfile
 from workbench import Workbench
 
 from tts_cli.audio.content_credentials import SOURCE_TYPE
-from tts_cli.plan.checkpoint import sample_voice
 
 pytestmark = pytest.mark.slow
 
@@ -132,21 +131,3 @@ def test_what_cannot_be_signed(bench: Workbench, key: Path) -> None:
         assert refused.code == 2
         assert "must have certificates" in refused.err
     assert not bench.out().path.exists() or not list(bench.out().path.glob("*.wav"))
-
-
-def test_both_marks_of_a_book(bench: Workbench, key: Path) -> None:
-    pytest.importorskip("perth", reason="resemble-perth (extra watermark) is not installed")
-    book = bench.folder / "story.md"
-    book.write_text("# One\n\nThe quay was under water, as it always is.\n", encoding="utf-8")
-    novel = bench.folder / "novel"
-    flags = ("--out", novel, "--format", "mp3", "--mark", "c2pa,watermark", "--mark-key", key)
-    assert bench.run("book", book, "--model", sample_voice(), *flags).code == 0
-    verified = bench.run("mark", "verify", novel / "01-one.mp3", "--json")
-    (file,) = verified.json["files"]
-    assert (file["is_valid"], file["is_marked"]) == (True, True)
-    assert file["watermark"] > 0.9
-    (row, *_) = novel.glob("sentences/*")
-    assert bench.run("mark", "verify", row).code == 1, "rows stay as they were synthesized"
-    refused = bench.run("book", book, "--out", novel, "--mark", "perth")
-    assert refused.code == 2
-    assert "is not one of c2pa, watermark" in refused.err

@@ -21,7 +21,6 @@ from workbench import Store, Workbench, as_jsonl, finish
 from tts_cli.checks.verdicts import TakeVerdict, read_verdicts, write_verdicts
 from tts_cli.checks.word_times import TimedWord, WordTimes, read_words, textgrid, words_vtt
 from tts_cli.cli import messages as msg
-from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 
 ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
@@ -125,20 +124,6 @@ def test_again_changes_nothing_and_a_folder_may_come_later(bench: Workbench, sha
     assert later.report == at_once.report
 
 
-def test_ok_wins_over_failed_and_gone(bench: Workbench) -> None:
-    good = with_file(tone(0.1))
-    failed = {"status": "failed", "path": None, "error": "no end", "frames": 0}
-    one = folder(bench, "one", record("a", **failed), record("b", **good), record("c", **good))
-    two = folder(bench, "two", record("a", **good), record("b", **failed), record("c", **good))
-    (two / "truncated").mkdir()
-    (two / "truncated" / "b.wav").write_bytes(tone(0.2))
-    (one / "c.wav").unlink()
-    code, said = merge(bench, one, two)
-    assert code == 0, said
-    assert bench.out("all").status() == dict.fromkeys("abc", "ok")
-    assert sorted(bench.out("all").files) == ["a.wav", "b.wav", "c.wav"]
-
-
 def test_a_row_mended_later_leaves_no_runaway(bench: Workbench) -> None:
     failed = {"status": "failed", "path": "truncated/a.wav", "error": "no end"}
     one = folder(bench, "one", record("a", **failed))
@@ -148,14 +133,6 @@ def test_a_row_mended_later_leaves_no_runaway(bench: Workbench) -> None:
     assert merge(bench, one, two)[0] == 0
     assert sorted(bench.out("all").files) == ["a.wav"]
     assert bench.out("all").status() == {"a": "ok"}
-
-
-def test_the_same_speech_twice_is_one_row(bench: Workbench) -> None:
-    one = folder(bench, "one", record("a", **with_file(tone(0.1))))
-    two = folder(bench, "two", record("a", **with_file(tone(0.1))))
-    result = bench.run("merge", one, two, "--out", bench.folder / "all", "--json")
-    assert result.code == 0, result.err
-    assert (result.json["rows_same"], result.json["ok"]) == (1, 1)
 
 
 def test_conflicts_are_named_before_anything_is_written(bench: Workbench) -> None:
@@ -395,18 +372,6 @@ def test_nothing_leads_outside(bench: Workbench) -> None:
     assert code == 4
     assert "is a link that leads out of" in said
     assert sorted(path.name for path in secret.iterdir()) == ["s.wav"]
-
-
-def test_lines_of_other_versions_and_torn_ones(bench: Workbench) -> None:
-    one = folder(bench, "one", record("a"), record("b"))
-    old = {"id": "old", "status": "ok", "request_hash": "cc", "frames": 3, "audio_s": 0.1}
-    with open(one / "timings.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(old) + "\nnonsense\n" + "x" * (2 << 20) + "\n" + '{"id": "torn", "st')
-    (one / "old.wav").write_bytes(tone(0.1))
-    code, said = merge(bench, one)
-    assert code == 0, said
-    assert bench.out("all").status() == {"a": "ok", "b": "ok", "old": "ok"}
-    assert Journal(bench.folder / "all", is_read_only=True).num_garbage == 0
 
 
 KILL = """

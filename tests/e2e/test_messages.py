@@ -10,7 +10,6 @@ import pytest
 from workbench import Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.cli import progress
 
 ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
 CAP = ("--max-seconds", 1)
@@ -50,18 +49,6 @@ def test_a_bad_row_is_told_once(bench: Workbench) -> None:
     assert "\n" + msg.FAILED_INVALID.format(rows="2 invalid rows") + "\n" in result.out
     assert "\n" + msg.NEXT_FIXED.format(command="tts-cli synth ") in result.out
     assert bench.out().records["bad"]["error"] == "text: is blank"
-
-
-@pytest.mark.parametrize("flags", [(), ("--progress", "log")])
-def test_lines_off_a_terminal(
-    bench: Workbench, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress, "LINE_S", 0.002)
-    result = bench.synth(ROWS, *CAP, "--accept-truncated", *flags)
-    found = [line for line in result.err.splitlines() if " of 2 rows after " in line]
-    assert found
-    assert re.fullmatch(r"0 of 2 rows after \d+\.\d s", found[0])
-    assert "still loading the model" in result.err
 
 
 def test_verbose(bench: Workbench, endless: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 import tiny_fish_speech as tiny
 from workbench import Workbench
 
-from tts_cli.app.doctor import licences
 from tts_cli.plan.checkpoint import consent_file
 
 NAME = "Fish Audio Research License"
@@ -100,30 +99,3 @@ class TestConsent:
         result = bench.run(command, "--model", converted, "--device", "cpu")
         assert result.code == 2
         assert NAME in result.err
-
-    def test_checking_asks_for_nothing(self, bench: Workbench, converted: Path) -> None:
-        manifest = bench.write(ROWS)
-        assert bench.run("validate", manifest, "--model", converted).code == 0
-        assert bench.synth(manifest, "--model", converted, "--dry-run").code == 0
-        assert not consent_file().exists()
-
-    def test_voices_and_doctor_show_it(self, bench: Workbench, converted: Path) -> None:
-        text = bench.run("voices", "--model", converted).out
-        assert f"licence: {NAME} (not accepted yet" in text
-        found = bench.run("voices", "--model", converted, "--json").json
-        assert found["licence"]["name"] == NAME
-        assert found["licence_accepted"] is None
-        (shown,) = licences()
-        assert shown.status == "note"
-        accepted = bench.run("voices", "--model", converted, "--accept-licence")
-        assert accepted.code == 0
-        assert f"licence: {NAME} (accepted on 20" in accepted.out
-        (shown,) = licences()
-        assert shown.status == "ok"
-        assert "non-commercial" in shown.detail
-
-    def test_other_checkpoints_say_nothing_of_licences(self, bench: Workbench) -> None:
-        result = bench.run("voices", "--model", bench.model, "--accept-licence")
-        assert "licence" not in result.out + result.err
-        assert bench.run("voices", "--model", bench.model, "--json").json["licence"] is None
-        assert not consent_file().exists()

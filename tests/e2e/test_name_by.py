@@ -99,16 +99,6 @@ def test_what_is_refused_before_anything_is_written(
     assert not target.exists()
 
 
-def test_all_takes_need_a_number(bench: Workbench, wavs: Path) -> None:
-    cast = bench.folder / "cast.toml"
-    bench.synth(ROWS, "--cast", cast, "--extra", "keep", "--max-seconds", 1, "--takes", 1)
-    refused = export(bench, wavs, "{id}", "--all-takes")
-    assert refused.code == 2
-    assert "{take}" in refused.err
-    assert export(bench, wavs, "{id}-{take}", "--all-takes").code == 0
-    assert len(audio(bench.folder / "delivery", "wav")) == 6
-
-
 def test_where_names_are_fixed(bench: Workbench, wavs: Path) -> None:
     refused = bench.run("encode", wavs, "--name-by", "{n}")
     assert refused.code == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +66,6 @@ def test_fields_and_what_needs_no_synthesis(
     assert seconds(out.path, "fast.wav") == pytest.approx(usual_s, abs=1e-3)
 
 
-def as_s(moment: str) -> float:
-    hours, minutes, rest = moment.replace(",", ".").split(":")
-    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
-
-
 def cues(texts: list[tuple[str, float, float]]) -> str:
     return "".join(
         f"{number}\n{clock(round(1000 * start))} --> {clock(round(1000 * end))}\n{text}\n\n"
@@ -80,18 +73,18 @@ def cues(texts: list[tuple[str, float, float]]) -> str:
     )
 
 
-def test_40_cues_are_met_within_50_ms(bench: Workbench) -> None:
+def test_cues_are_met_within_50_ms(bench: Workbench) -> None:
     pytest.importorskip("pysubs2")
     words = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     texts = [
         (" ".join(words[: 1 + number % 4]), 4.0 * number, 4.0 * number + 1.6 + (number % 7) / 4)
-        for number in range(40)
+        for number in range(12)
     ]
     path = bench.folder / "film.srt"
     path.write_text(cues(texts), encoding="utf-8")
     assert bench.synth(path, "--fit", "cues", "--subtitles", "srt", "--max-seconds", 4).code == 0
     records = [record for _, record in sorted(bench.out().records.items())]
-    assert len(records) == 40
+    assert len(records) == 12
     missed = []
     for record, (_, start, end) in zip(records, texts, strict=True):
         length_s = seconds(bench.out().path, record["path"])
@@ -123,35 +116,3 @@ def test_what_is_no_pace(bench: Workbench, fields: dict[str, Any], words: str) -
     refused = bench.synth([{"id": "a", "text": TEXT, **fields}])
     assert refused.code == 2
     assert words in refused.err
-
-
-def test_times_of_subtitles_and_words_follow(bench: Workbench) -> None:
-    pytest.importorskip("pocketsphinx")
-    bench.synth([ROWS[0]], "--subtitles", "srt", "--words", "pocketsphinx")
-    out, slow = bench.out().path, bench.folder / "slow"
-    assert bench.run("encode", out, "--speed", 0.5, "--out", slow).code == 0
-    before = json.loads((out / "usual.words.json").read_text())
-    after = json.loads((slow / "usual.words.json").read_text())
-    assert [word["start_s"] for word in after["words"]] == pytest.approx(
-        [2 * word["start_s"] for word in before["words"]], abs=2e-3
-    )
-    ends = [
-        re.findall(r"--> (\S+)", (folder / "usual.srt").read_text())[-1] for folder in (out, slow)
-    ]
-    lengths = [as_s(end) for end in ends]
-    assert lengths[1] == pytest.approx(2 * lengths[0], abs=0.01)
-
-
-def test_a_book_at_another_pace(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, novel = bench.folder / "story.md", bench.folder / "novel"
-    path.write_text(f"# One\n\n{TEXT}\n", encoding="utf-8")
-    given = (path, "--model", bench.model, "--out", novel)
-    assert bench.run("book", *given).code == 0
-    rows = [json.loads(line) for line in (novel / "timings.jsonl").read_text().splitlines()]
-    monkeypatch.setattr("tts_cli.engine.load.open_checkpoint", None)  # nothing is synthesized
-    assert bench.run("book", *given, "--speed", 1.25).code == 0
-    for row in rows:
-        length_s = soundfile.info(novel / row["path"]).duration
-        assert length_s == pytest.approx(row["audio_s"] / 1.25, abs=1e-3)
-    made = json.loads((novel / "book.json").read_text())["chapters"][0]
-    assert made["seconds"] == pytest.approx(seconds(novel, "01-one.wav"), abs=1e-3)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from workbench import MakeCheckpoint, Workbench
-
-from tts_cli.cli import messages as msg
 
 RATE_HZ = 24_000
 SAID = ("The boat left after five,", "and nobody spoke.", "Nobody at all!")
@@ -43,26 +40,6 @@ def test_they_are_silence_of_that_length(bench: Workbench) -> None:
     assert record["text"] == TEXT
     assert record["spoken_text"] is None
     assert out.records["plain"]["parts"] == []
-
-
-def test_a_marked_row_is_done_and_changes_as_any(bench: Workbench) -> None:
-    assert bench.synth([ROW, PLAIN], *FLAGS).code == 0
-    again = bench.synth([ROW, PLAIN], *FLAGS, "--pause-sentence", 0.1, "--split", 200)
-    assert again.out == msg.nothing_to_do(2) + "\n"
-    changed = {**ROW, "text": TEXT.replace("0.5 s", "0.6 s")}
-    before = bench.out().records["marked"]["audio_s"]
-    assert msg.synthesized(1, 2) in bench.synth([changed, PLAIN], *FLAGS).out
-    assert bench.out().records["marked"]["audio_s"] == pytest.approx(before + 0.1)
-
-
-def test_only_pauses_are_silence(bench: Workbench) -> None:
-    rows = [{"id": "gap", "text": "[pause 1.5s]"}, {"id": "no", "text": "[pause 90 s] Yes."}]
-    assert bench.synth(rows[:1]).code == 0
-    assert bench.out().records["gap"]["audio_s"] == 1.5
-    assert bench.out().records["gap"]["finish_reason"] == "wordless"
-    bad = bench.run("validate", bench.write(rows), "--model", bench.model)
-    assert bad.code == 2
-    assert "rows.jsonl:2: id 'no': text: [pause 90 s] is longer than 60 s" in bad.err
 
 
 def test_without_a_voice_to_keep_they_are_left_out(

@@ -74,21 +74,6 @@ def test_a_book_for_acx_and_then_for_broadcast(bench: Workbench, book: Path) -> 
     assert "0 of 2 files meet acx" in failing.out
 
 
-def test_the_folder_remembers_the_preset(bench: Workbench, book: Path) -> None:
-    speak(bench, book, "--preset", "acx")
-    novel = bench.folder / "novel"
-    before = (novel / "01-one.mp3").read_bytes()
-    again = speak(bench, book)
-    assert again.code == 0
-    assert "--preset acx" in again.err
-    assert (novel / "01-one.mp3").read_bytes() == before
-    refused = speak(bench, book, "--format", "wav")
-    assert refused.code == 2
-    assert "--forget preset" in refused.err
-    assert speak(bench, book, "--format", "wav", "--forget", "preset").code == 0
-    assert soundfile.info(novel / "01-one.wav").samplerate == 24_000
-
-
 def test_flags_beside_a_preset(bench: Workbench) -> None:
     for flags, word in (
         (("--format", "wav"), "needs mp3"),
@@ -104,21 +89,6 @@ def test_flags_beside_a_preset(bench: Workbench) -> None:
     assert done.code == 0
     assert soundfile.info(bench.out().path / "a.wav").samplerate == 44_100
     assert bench.run("check", bench.out().path, "--preset", "game").code == 0
-
-
-def test_files_of_projects_set_presets_of_runs_but_not_of_checks(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(bench.folder)
-    (bench.folder / "tts-cli.toml").write_text('preset = "podcast"\nsample_rate = 16000\n')
-    refused = bench.synth(LINE)
-    assert refused.code == 2, "the file contradicts itself"
-    assert "contradicts --preset podcast" in refused.err
-    (bench.folder / "tts-cli.toml").write_text("sample_rate = 16000\n")
-    assert bench.synth(LINE, "--preset", "podcast", "--save-codes").code == 0
-    assert soundfile.info(bench.out().path / "a.mp3").samplerate == 44_100
-    (bench.folder / "tts-cli.toml").write_text('preset = "podcast"\n')
-    assert "suspect" in bench.run("check", bench.out().path).out
 
 
 def test_encode_converts_to_a_preset(bench: Workbench) -> None:
@@ -139,7 +109,8 @@ def test_a_check_of_files_takes_no_recognizer(bench: Workbench) -> None:
     assert "run `check` twice" in refused.err
 
 
-def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench) -> None:
+def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench, longer: Path) -> None:
+    bench.model = longer
     bench.synth(LINE, "--format", "wav")
     assert bench.synth(LINE, "--format", "mp3", "--bitrate", 160).code == 0
     large = (bench.out().path / "a.mp3").stat().st_size
@@ -150,7 +121,8 @@ def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench) -> None:
     assert "--bitrate 33" in refused.err
 
 
-def test_labels_of_a_book(bench: Workbench, book: Path) -> None:
+def test_labels_of_a_book(bench: Workbench, book: Path, longer: Path) -> None:
+    bench.model = longer
     flags = ("--format", "wav", "--labels", "audacity,reaper,cue")
     assert speak(bench, book, *flags).code == 0
     novel = bench.folder / "novel"

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from make_xlsx import workbook
 from workbench import Rows, Workbench, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.named import counted
 
 ROWS: Rows = [
     {"id": "a", "text": "Hello there."},
@@ -74,28 +72,6 @@ class TestTold:
         done.write(ROWS[:2])
         assert "no longer" not in done.run("synth", other, *given, "--prune").out
         assert ": c; --prune removes it" in done.run("synth", *both, *given).out
-
-    def test_rows_of_several_are_none_while_one_is_not_read(self, bench: Workbench) -> None:
-        one, other = bench.write(ROWS[:2], "one.jsonl"), bench.write(ROWS[2:], "other.jsonl")
-        given = ("--out", bench.out().path, "--model", bench.model, "--device", "cpu", *FLAGS)
-        assert bench.run("synth", one, other, *given).code == 0
-        assert "no longer" not in bench.run("synth", one, *given).out
-        bench.write(ROWS[:1], "one.jsonl")
-        assert ": sub/b; --prune" in bench.run("synth", other, one, *given).out
-
-    def test_rows_of_another_sheet_are_none(self, bench: Workbench) -> None:
-        header = ["id", "text"]
-        others = {"Two": [header, ["b", "Hm."]]}
-        book = bench.write(workbook([header, ["a", "Hi."]], "One", others=others), "rows.xlsx")
-        assert bench.synth(book, *FLAGS).code == 0
-        assert "no longer" not in bench.synth(book, *FLAGS, "--sheet", "Two").out
-        bench.write(workbook([header, ["x", "Hi."]], "One", others=others), "rows.xlsx")
-        assert ": a; --prune" in bench.synth(book, *FLAGS, "--sheet", "One").out
-
-    def test_by_a_link_to_the_manifest(self, done: Workbench) -> None:
-        manifest = done.write(ROWS[:2])
-        (done.folder / "link.jsonl").symlink_to(manifest)
-        assert "link.jsonl: c; --prune" in done.synth(done.folder / "link.jsonl", *FLAGS).out
 
     def test_rows_of_a_pipe_stay(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -173,16 +149,6 @@ class TestPruned:
         assert done.synth(changed, *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert done.out().files["c.wav"] == new
 
-    def test_back_in_another_format(self, done: Workbench) -> None:
-        done.synth(ROWS[:2], *FLAGS, "--prune")
-        result = done.synth(ROWS, *FLAGS, "--format", "flac")
-        assert result.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
-
-    def test_lost_audio_is_spoken_again(self, done: Workbench) -> None:
-        done.synth(ROWS[:2], *FLAGS, "--prune")
-        (done.out().path / "takes/c/1.wav").unlink()
-        assert done.synth(ROWS, *FLAGS).summary.startswith(msg.synthesized(1, 3))
-
     def test_waits_for_ids_that_can_be_read(self, done: Workbench) -> None:
         before = done.out().files
         rows = [ROWS[0], {"id": "sub/b!", "text": "Good morning."}]
@@ -222,32 +188,11 @@ class TestGhosts:
         assert not self.fails(bench)
         assert bench.out().report["folder"]["failed"] == 0
 
-    def test_nor_does_one_that_is_removed(self, bench: Workbench) -> None:
-        unheard = {"id": "b", "text": "Hm.", "voice": "nobody"}
-        bench.synth([ROWS[0], unheard], *FLAGS, "--skip-invalid")
-        assert bench.out().status() == {"a": "ok", "b": "failed"}
-        assert bench.synth(ROWS[:1], *FLAGS).out == DONE
-        assert bench.out().report["folder"]["failed"] == 0
-        assert not self.fails(bench)
-
     def test_one_that_is_still_bad_stays(self, bench: Workbench) -> None:
         bench.synth(BAD, *FLAGS, "--skip-invalid")
         lines = bench.out().lines
         assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
         assert bench.out().lines == lines
-
-    def test_so_does_that_of_another_manifest(self, bench: Workbench) -> None:
-        bench.synth(BAD, *FLAGS, "--skip-invalid")
-        other = bench.write([{"id": "d", "text": "New."}], "other.jsonl")
-        assert bench.synth(other, *FLAGS).code == 0
-        assert bench.out().records["#2"]["status"] == "failed"
-
-    def test_a_run_that_speaks_nothing_is_known_too(self, bench: Workbench) -> None:
-        assert bench.synth(BAD[1:], *FLAGS, "--skip-invalid").code == 1
-        (run,) = bench.out().runs
-        assert bench.out().records["#1"]["run_id"] == run["run_id"]
-        assert bench.synth(ROWS[2:], *FLAGS).code == 0
-        assert not self.fails(bench)
 
 
 BOOK = """# The Ferry
@@ -271,22 +216,6 @@ class TestBooks:
         given = ("--out", bench.out().path, "--model", bench.model, "--device", "cpu", *FLAGS)
         return bench.run("book", path, *given, *flags)
 
-    def test_an_edited_sentence_leaves(self, bench: Workbench) -> None:
-        assert self.speak(bench, BOOK.format("Ann")).code == 0
-        before = bench.out().files
-        text = (bench.out().path / "runs.jsonl").read_text()
-        (bench.out().path / "runs.jsonl").write_text(text.replace("/out/book.jsonl", "/old/b"))
-        result = self.speak(bench, BOOK.format("Eve"))
-        assert "1 row is no longer in " in result.out
-        after = bench.out().files
-        (moved,) = {name for name in after if name.startswith("takes/")}
-        row_id = moved.removeprefix("takes/").removesuffix("/1.wav")
-        assert after[moved] == before[f"{row_id}.wav"]
-        assert len([name for name in after if name.startswith("sentences/")]) == 4
-        result = self.speak(bench, BOOK.format("Ann"))
-        assert "1 row is restored" in result.err
-        assert msg.NOTHING_TO_DO.format(reason="") in result.out
-
     def test_another_book_is_refused(self, bench: Workbench) -> None:
         assert self.speak(bench, BOOK.format("Ann")).code == 0
         before = bench.out().files
@@ -300,30 +229,3 @@ class TestBooks:
         assert bench.out().files == before
         assert self.speak(bench, other, "--prune").code == 0
         assert sum(name.startswith("takes/sentences/") for name in bench.out().files) == 4
-
-    def test_rows_of_another_manifest_stay(self, bench: Workbench) -> None:
-        assert self.speak(bench, BOOK.format("Ann")).code == 0
-        bench.synth_once(ROWS[:1], *FLAGS)
-        self.speak(bench, BOOK.format("Eve"))
-        assert Path(bench.out().path, "a.wav").is_file()
-
-
-@pytest.mark.parametrize("order", [("a", "a.words"), ("a.words", "a")])
-def test_a_row_takes_no_file_of_another(bench: Workbench, order: tuple[str, str]) -> None:
-    """`a.words.vtt` went with row `a`, although it was the subtitles of row `a.words`."""
-    texts = {"a": "Hello there.", "a.words": "Good morning."}
-    rows = [{"id": one, "text": texts[one]} for one in order]
-    flags = (*FLAGS, "--subtitles", "vtt")
-    assert bench.synth(rows, *flags).code == 0
-    out = bench.out()
-    subtitles = out.files["a.words.vtt"]
-    kept = [row for row in rows if row["id"] == "a.words"] + [{"id": "c", "text": "Hm."}]
-    assert bench.synth(kept, *flags, "--prune").code == 0
-    assert out.files["a.words.vtt"] == subtitles
-    assert {"takes/a/1.wav", "takes/a/1.vtt"} <= out.files.keys()
-    assert bench.synth(kept[1:], *flags, "--prune").code == 0
-    assert out.files["takes/a.words/1.vtt"] == subtitles
-    back = [row for row in rows if row["id"] == "a"]
-    assert bench.synth(back, *flags).code == 0
-    assert out.files["takes/a.words/1.vtt"] == subtitles
-    assert "a.vtt" in out.files

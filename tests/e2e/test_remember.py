@@ -9,7 +9,6 @@ import json
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -72,14 +71,6 @@ class TestForgotten:
         assert f"--model {bench.model}" in told
         assert not any("--device" in one or "--max-batch" in one for one in told)
         assert bench.out().lines == journal
-
-    def test_new_rows_have_them(self, bench: Workbench, manifest: Path) -> None:
-        bench.run_once(*bench.command(manifest, "--voice", "emil", "--format", "flac", *CAP))
-        bench.write([*ROWS, NEW])
-        assert bare(bench).summary == msg.synthesized(1, 4, done=3)
-        line = bench.out().records["new"]
-        assert (line["voice"], line["path"]) == ("emil", "new.flac")
-        assert bench.out().report["settings_from"]["voice"] == "folder"
 
     def test_only_what_was_chosen(self, bench: Workbench, manifest: Path) -> None:
         """A newer default is no choice, and neither are flags for one run."""
@@ -197,20 +188,6 @@ class TestChanged:
             assert result.out == msg.nothing_to_do(4) + "\n"
         assert bare(done, "--redo").summary == msg.synthesized(3, 4, done=1)
 
-    def test_another_model(self, done: Workbench, checkpoint: Path, make_checkpoint: Any) -> None:
-        other = make_checkpoint()
-        result = bare(done, "--model", other)
-        assert result.code == 2
-        assert f"3 done rows of {done.out().path} would change: --model " in result.err
-        done.write([*ROWS, NEW])
-        assert bare(done, "--model", other, "--keep-done").summary == msg.synthesized(1, 4, done=3)
-        assert bare(done, "--redo").summary == msg.synthesized(3, 4, done=1)
-
-    def test_a_setting_that_changes_no_row(self, done: Workbench, no_model: None) -> None:
-        assert bare(done, "--accept-truncated", "--dtype", "float32").out == NOTHING
-        done.write("Nobody\tSomebody\n", "words.tsv")
-        assert bare(done, "--lexicon", "words.tsv").out == NOTHING
-
     def test_rows_that_the_manifest_changed(self, done: Workbench) -> None:
         """They are synthesized as ever, and the others are asked for."""
         rows = [{**ROWS[0], "text": "Changed."}, {**ROWS[1], "temperature": 0.5}, ROWS[2]]
@@ -232,15 +209,6 @@ class TestChanged:
             assert "Synthesize them again (redo), keep them (keep), or stop?" in result.err
         assert bare(done).out == NOTHING
         assert set(done.out().records) == {"a", "b", "c"}
-
-    def test_the_old_name(self, done: Workbench) -> None:
-        result = bare(done, "--overwrite")
-        assert result.summary == msg.synthesized(3, 3)
-        assert "use --redo all" in result.err
-        result = bare(done, "--redo", "all")
-        assert result.summary == msg.synthesized(3, 3)
-        assert "overwrite" not in result.err
-        assert bare(done, "--redo", "--keep-done").code == 2
 
 
 def test_a_lexicon(bench: Workbench, manifest: Path) -> None:
@@ -345,15 +313,6 @@ class TestAgain:
         assert result.summary == msg.synthesized(3, 3)
         assert not (bench.folder / "elsewhere").exists()
 
-    def test_a_pipe(self, bench: Workbench, manifest: Path, monkeypatch: Any) -> None:
-        piped = io.TextIOWrapper(io.BytesIO(manifest.read_bytes()))
-        monkeypatch.setattr("sys.stdin", piped)
-        assert bench.run(*bench.command("-", *CAP)).code == 0
-        result = bench.run("again", "out")
-        assert result.code == 2
-        assert "a manifest came from a pipe, which cannot be read again" in result.err
-        assert bench.run("again", bench.folder).code == 2
-
     def test_a_strangers_folder(
         self, bench: Workbench, manifest: Path, done: Workbench, no_model: None
     ) -> None:
@@ -395,20 +354,6 @@ class TestAgain:
         result = bench.run("again", "out")
         assert result.code == 2
         assert f"{secret}, --model evil/model (to download); if this folder is" in result.err
-
-    def test_files_elsewhere(
-        self,
-        bench: Workbench,
-        manifest: Path,
-        done: Workbench,
-        monkeypatch: pytest.MonkeyPatch,
-        no_model: None,
-    ) -> None:
-        monkeypatch.chdir("/")
-        result = bench.run("again", bench.out().path)
-        assert result.code == 2
-        assert str(manifest) in result.err
-        assert bench.run("again", bench.out().path, "--yes").out == NOTHING
 
 
 STORY = "# The Ferry\n\n## One\n\nIt rained.\n\n## Two\n\nThe ferry left.\n"

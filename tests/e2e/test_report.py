@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from spoken_folders import record, write_folder
 from workbench import ROOT, Workbench
 
 from tts_cli.checks.page import content as page_content
-from tts_cli.cli import messages as msg
 
 ROWS = [
     {"id": "a/one", "text": "Good morning.", "voice": "dora"},
@@ -55,37 +52,6 @@ def test_all_runs_of_a_folder_are_on_the_page(bench: Workbench) -> None:
     manifest = str(bench.folder / "rows.jsonl")
     # Which device, and how many rows at once, is for whoever types it.
     assert first == last == ["synth", manifest, "--model", str(bench.model), "--seed", "3"]
-
-
-def test_a_page_is_made_anew_and_is_no_row(bench: Workbench) -> None:
-    bench.synth(ROWS)
-    for _ in range(2):
-        assert bench.run("report", bench.folder / "out", "--json").json["totals"]["rows"] == 3
-    assert msg.NOTHING_TO_DO.format(reason="") in bench.synth(ROWS).out
-    assert "report" not in bench.synth(ROWS, "--dry-run").out
-    assert not list((bench.folder / "out").glob(".*.part"))
-
-
-def test_rows_from_a_pipe_have_no_manifest(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    assert bench.run(*bench.command("-")).code == 0
-    assert bench.out().report["manifests"] == []
-    bench.run("report", bench.folder / "out")
-    assert data_of(bench.folder / "out" / "report.html")["last"][:2] == ["synth", "MANIFEST"]
-
-
-def test_what_is_missing_is_told(bench: Workbench, tmp_path: Path) -> None:
-    out = write_folder(tmp_path / "out", [record("a"), record("b")])
-    (out / "a.wav").unlink()
-    with (out / "timings.jsonl").open("a") as journal:
-        journal.write("nonsense\n")
-    result = bench.run("report", out)
-    assert result.code == 0
-    assert "timings.jsonl: ignored 1 invalid line" in result.err
-    assert ": 1 row has no audio file; the page shows which" in result.err
 
 
 def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> None:
@@ -128,15 +94,6 @@ def test_the_copied_command_makes_takes(bench: Workbench) -> None:
     result = bench.run(*command, "--device", "cpu")
     assert result.code == 0, result.err
     assert "6 more takes of 2 rows" in result.out
-
-
-def test_no_command_of_the_page_synthesizes_in_place(bench: Workbench, tmp_path: Path) -> None:
-    """The same seed gives the same audio, so such a command changes nothing."""
-    out = write_folder(tmp_path / "out", [record("a")])
-    assert bench.run("report", out).code == 0
-    text = (out / "report.html").read_text(encoding="utf-8")
-    assert "--takes" in text
-    assert "--overwrite" not in text
 
 
 def test_speed_is_of_runs_that_ended(bench: Workbench) -> None:

@@ -46,16 +46,6 @@ class TestNothingToDo:
         assert done.out().report == report
         assert not (done.out().path / LOCK_NAME).exists()
 
-    def test_order_and_spelling_of_the_manifest_do_not_matter(
-        self, done: Workbench, no_model: None
-    ) -> None:
-        rows = [{"input": row["text"], "speaker": "dora", "id": row["id"]} for row in ROWS[::-1]]
-        assert done.synth(rows, *FLAGS).out == NOTHING
-
-    def test_how_it_is_run_does_not_matter(self, done: Workbench, no_model: None) -> None:
-        flags = ("--max-batch", 1, "--retries", 5, "--no-graphs", "--accept-truncated")
-        assert done.synth(ROWS, *FLAGS, *flags).out == NOTHING
-
     def test_nothing_has_failed(self, done: Workbench, no_model: None) -> None:
         result = done.synth(ROWS, *FLAGS, "--retry-failed")
         assert result.code == 0
@@ -113,14 +103,6 @@ class TestRedone:
         assert after == before
         assert done.synth(rows, *FLAGS).out == NOTHING
 
-    def test_failed_rows_are_tried_again(self, done: Workbench) -> None:
-        rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 1}]
-        assert done.synth(rows, *FLAGS).code == 1
-        assert done.out().status()["cut"] == "failed"
-        result = done.synth(rows, *FLAGS)
-        assert result.code == 1
-        assert result.summary == msg.synthesized(0, 4, done=3, failed=1)
-
     def test_only_failed_rows(self, done: Workbench) -> None:
         cut = {"id": "cut", "text": "Hello.", "max_frames": 1}
         assert done.synth([*ROWS, cut], *FLAGS).code == 1
@@ -133,20 +115,6 @@ class TestRedone:
         assert done.out().status() == {"a": "ok", "sub/b": "ok", "c": "ok", "cut": "ok"}
         # Its audio has moved from truncated/ to where it belongs.
         assert list(done.out().files) == ["a.wav", "c.wav", "cut.wav", "sub/b.wav"]
-
-
-class TestJournal:
-    def test_a_lost_journal(self, done: Workbench) -> None:
-        before = done.out().files
-        (done.out().path / "timings.jsonl").unlink()
-        result = done.synth(ROWS, *FLAGS)  # whose are these files?
-        assert result.code == 2
-        assert (
-            "in the folder, but not in timings.jsonl, so not from an earlier run; move them"
-            in result.err
-        )
-        assert done.synth(ROWS, *FLAGS, "--overwrite").summary == msg.synthesized(3, 3)
-        assert done.out().files == before
 
 
 class TestFilesOfRecordedRows:

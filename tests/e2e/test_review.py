@@ -120,7 +120,9 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
     assert "1 changed" in bench.synth(bench.folder / "rows.jsonl", "--dry-run").out
 
 
-@pytest.mark.parametrize("num_lines", [0, 1, 5])
+@pytest.mark.parametrize(
+    "num_lines", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 5))]
+)
 def test_a_kill_during_a_retake_loses_nothing(bench: Workbench, num_lines: int) -> None:
     """Decisions of the server that makes the takes are recorded too."""
     bench.synth_once(ROWS)
@@ -227,19 +229,6 @@ def test_a_colleague_sends_decisions(bench: Workbench) -> None:
     assert (labels / "two.take1.txt").read_text() == "0.500000\t0.500000\tBo: =1+1\n"
     file.write_text("nothing\n")
     assert bench.run(*words).code == 2
-
-
-def test_decisions_are_merged_with_their_rows(bench: Workbench) -> None:
-    bench.synth_once(ROWS)
-    decided(bench, {"one": "approved", "two": "rejected"})
-    more = [{"id": "four", "text": "Hello again.", "voice": "dora"}]
-    assert bench.synth(more, out="more").code == 0
-    whole = bench.folder / "whole"
-    merged = bench.run("merge", bench.folder / "out", bench.folder / "more", "--out", whole)
-    assert merged.code == 0, merged.err
-    table = csv.DictReader(io.StringIO(bench.run("review", whole, "--csv", "-").out))
-    states = {row["id"]: row["state"] for row in table}
-    assert states == {"one": "approved", "two": "rejected", "three": "open", "four": "open"}
 
 
 def test_clean_deletes_no_approved_take(bench: Workbench) -> None:

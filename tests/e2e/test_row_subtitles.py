@@ -82,25 +82,6 @@ def test_subtitles_follow_the_text(bench: Workbench) -> None:
     assert out.files == before
 
 
-def test_the_text_is_the_one_of_the_manifest(bench: Workbench) -> None:
-    """What is read alike needs no new audio, but it is written otherwise."""
-    flags = ("--normalize", "english", "--subtitles", "srt")
-    assert bench.synth([{"id": "a", "text": "Dr. Hill has 3 cats."}], *flags).code == 0
-    out = bench.out()
-    count = len(out.lines)
-    assert bench.synth([{"id": "a", "text": "Doctor Hill has three cats."}], *flags).code == 0
-    assert len(out.lines) == count
-    assert b"Doctor Hill has three cats." in out.files["a.srt"]
-
-
-def test_marks_of_pauses_are_not_shown(bench: Workbench) -> None:
-    text = "It was late. [pause 500ms] Nobody was there. [pause 1 s]"
-    assert bench.synth([{"id": "a", "text": text}], "--subtitles", "srt").code == 0
-    events = pysubs2.load(str(bench.out().path / "a.srt")).events
-    assert [event.plaintext for event in events] == ["It was late.", "Nobody was there."]
-    assert events[1].start - events[0].end == pytest.approx(500, abs=50)
-
-
 def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     path = bench.out().path / "short.srt"
     path.parent.mkdir()
@@ -114,13 +95,6 @@ def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     assert bench.synth(ROWS, *SPLIT).code == 0
     assert path.read_text() == "mine"
     assert bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").code == 2
-
-
-def test_subtitles_of_no_row_are_orphans(bench: Workbench) -> None:
-    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
-    (bench.out().path / "gone.vtt").write_text("WEBVTT\n")
-    result = bench.synth(ROWS, *SPLIT, "--dry-run", "--json")
-    assert result.json["first_orphans"] == ["gone"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")

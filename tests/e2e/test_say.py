@@ -18,7 +18,6 @@ from workbench import PATIENCE_S, ROOT, Result, Workbench
 
 from tts_cli.app import align as app_align
 from tts_cli.checks.word_times import read_words
-from tts_cli.plan.checkpoint import sample_voice
 
 SHORT = ("--device", "cpu", "--max-seconds", "1")
 
@@ -53,16 +52,6 @@ def test_a_text(bench: Workbench, here: Path) -> None:
     found, _ = soundfile.read(here / "say.wav", dtype="float32")
     assert np.array_equal(found, bench.out().samples("say.wav"))
     assert say(bench, "Hello there.", "--seed", 4).out != result.out
-
-
-def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
-    rows = [{"id": "row", "text": "Good morning.", "voice": "emil"}]
-    assert bench.synth(rows, *SHORT, "--seed", 4).code == 0
-    seed = bench.out().records["row"]["seed"]
-    flags = ("--voice", "emil", "--row-seed", seed, "--seed", 9, "-o", "a.wav")
-    assert say(bench, "Good", "morning.", *flags).code == 0
-    found, _ = soundfile.read(here / "a.wav", dtype="float32")
-    assert np.array_equal(found, bench.out().samples("row.wav"))
 
 
 def test_a_level_and_an_end(bench: Workbench, longer: Path, here: Path) -> None:
@@ -157,24 +146,6 @@ def test_speech_that_never_ends(bench: Workbench, here: Path, endless: Path) -> 
     assert os.listdir(here) == ["say.wav"]
 
 
-def test_without_a_word_no_weight_is_read(
-    bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tts_cli.engine.load.load_model", None)
-    assert say(bench, "...").code == 0
-    assert soundfile.info(here / "say.wav").duration == 0.5
-
-
-def test_o_is_out_everywhere(bench: Workbench, here: Path) -> None:
-    rows = bench.write([{"id": "a", "text": "Hm."}])
-    model = ("--model", bench.model)
-    assert bench.run("synth", rows, "-o", "wavs", *model, *SHORT).code == 0
-    assert (here / "wavs/a.wav").is_file()
-    assert "at the " in bench.run("validate", rows, "-o", "wavs", *model).out
-    (here / "book.txt").write_text("A line.\n")
-    assert bench.run("book", "book.txt", "-o", "book", *model, *SHORT, "--dry-run").code == 0
-
-
 def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
     for args in (("Hello world",), ("--text", "Hello world")):
         for command in ("synth", "validate") if args[0] != "--text" else ("synth",):
@@ -213,25 +184,3 @@ def test_words_are_timed_beside_it(
     piped = say(bench, *flags[:-1], "-")
     assert (piped.code, "--words writes a file next to the audio" in piped.err) == (2, True)
     assert say(bench, "Hm.", "--words", here).code == 3
-
-
-@pytest.mark.slow
-def test_words_are_where_they_are_said(bench: Workbench, here: Path) -> None:
-    """By a real aligner, in parts, behind silence that was put in front."""
-    pytest.importorskip("pocketsphinx")
-    texts = "The old miller walked down to the river.", "He saw a small boat that lay there."
-    flags = ("--words", "pocketsphinx", "--split", "50", "--pad", "2", "--language", "english")
-    result = bench.run("say", " ".join(texts), *flags, "--model", sample_voice(), "--json")
-    assert (result.code, result.json["parts"]) == (0, 2), result.err
-    words = read_words(here, "say")
-    assert words is not None
-    assert words.unsure == []
-    samples, rate_hz = soundfile.read("say.wav")
-    ends_s = [words.words[0].start_s, words.words[-1].end_s]
-    sound = np.flatnonzero(np.abs(samples) > 0.002)[[0, -1]] / rate_hz
-    assert np.allclose(ends_s, sound, atol=0.15), (ends_s, sound)
-    last, first = words.words[7], words.words[8]
-    assert (last.word, first.word) == ("river", "He")
-    pause = samples[round(last.end_s * rate_hz) : round(first.start_s * rate_hz)]
-    assert len(pause) > 0.1 * rate_hz
-    assert np.median(np.abs(pause)) < 0.02

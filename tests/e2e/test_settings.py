@@ -49,30 +49,6 @@ def shown(bench: Workbench, *args: str) -> dict[str, tuple[object, str]]:
     }
 
 
-def test_what_counts_first(
-    bench: Workbench, project: Path, config_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = write(
-        config_home / "tts-cli",
-        'voice = "arthur"\nseed = 1\nretries = 1\n[synth]\nseed = 2\nformat = "flac"\n',
-    )
-    theirs = write(project, 'seed = 3\n# a note\nmax-batch = 4\n[synth]\nvoice = "benjamin"\n')
-    monkeypatch.setenv("TTS_CLI_MAX_BATCH", "8")
-    monkeypatch.setenv("TTS_CLI_RETRIES", "5")
-    monkeypatch.setenv("TTS_CLI_SYNTH_RETRIES", "6")
-    found = shown(bench)
-    assert found["voice"] == ("benjamin", f"{theirs}:5")
-    assert found["seed"] == (3, f"{theirs}:1")
-    assert found["format"] == ("flac", f"{own}:6")
-    assert found["max_batch"][1] == "TTS_CLI_MAX_BATCH"
-    assert found["retries"] == ("6", "TTS_CLI_SYNTH_RETRIES")
-    assert found["split"] == ("auto", "built-in")
-    assert found["subtalker_temperature"][1] == "checkpoint"
-    assert shown(bench, "validate")["voice"] == found["voice"]
-    assert shown(bench, "book")["voice"] == ("arthur", f"{own}:1")
-    assert shown(bench, "voices")["model"] == (None, "built-in")
-
-
 def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
     path = write(project, 'seed = 3\nvoice = "emil"\nmap = {Dialogue = "text"}\n')
     rows = [{"id": "a", "Dialogue": "Hello there."}]
@@ -289,15 +265,6 @@ def test_every_command_tells_of_unknown_variables(
     assert "TTS_CLI_SYNTH_VOISE is not a setting; did you mean TTS_CLI_SYNTH_VOICE?" in told
     assert "TTS_CLI_STAGES is not a setting; " in told
     assert told.count("is not a setting") == 3
-
-
-def test_keys_of_earlier_versions(bench: Workbench, project: Path) -> None:
-    path = write(project, "[check]\nbatch = 4\n[export]\nmin_s = 1.0\n")
-    for line, name, meant in ((2, "check", "asr_batch"), (4, "export", "shortest")):
-        told = f"Error: {path}:{line}: unknown key '"
-        result = bench.run(name, bench.folder)
-        assert (result.code, told in result.err) == (2, True)
-        assert f"did you mean '{meant}'?" in result.err
 
 
 @pytest.mark.parametrize(

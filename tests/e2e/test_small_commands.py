@@ -11,8 +11,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from importlib import metadata
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -68,14 +66,6 @@ def spoken(tmp_path_factory: pytest.TempPathFactory, make_checkpoint: MakeCheckp
     return args
 
 
-def test_help_asks_for_no_versions() -> None:
-    """The report of a run does, and once every command that shows anything took 25 ms for it."""
-    program = PROGRAM.replace(repr(HEAVY), repr(("importlib.metadata", "subprocess")))
-    args = [sys.executable, "-c", program, '[["--help"]]']
-    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("[0, []]\n")
-
-
 def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
     _, manifest, _, out, *_ = spoken
     keep(Path(out))
@@ -123,17 +113,6 @@ def test_a_device_is_asked_for_when_there_is_something_to_speak(
     assert result.code == 3
     assert "--device cuda:900: " in result.err
     assert not bench.out().path.exists()
-
-
-def test_another_version_of_the_tool_leaves_rows_done(
-    spoken: list[str], bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """run.json has the version; no hash of a row may."""
-    report = json.loads((Path(spoken[3]) / "run.json").read_text())
-    assert report["versions"]["tts-cli"] == version("tts-cli")
-    monkeypatch.setattr(metadata, "version", lambda _: "9.9.9")
-    assert bench.run("--version").out.startswith("tts-cli 9.9.9\n")
-    assert bench.run(*spoken).out == msg.nothing_to_do(1) + "\n"
 
 
 @pytest.mark.slow

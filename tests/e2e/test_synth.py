@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -138,22 +137,6 @@ def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     assert result.out.startswith(msg.synthesized(1, 2, done=1))
 
 
-def test_json_is_one_document(bench: Workbench) -> None:
-    result = bench.synth(ROWS[:2], *CAP, "--json")
-    assert result.code == 0
-    assert result.json == bench.out().report
-    # With nothing to do it once was another document.
-    again = bench.synth(ROWS[:2], *CAP, "--json").json
-    assert bench.out().report == result.json
-    assert list(again) == list(result.json)
-    assert list(again["totals"]) == list(result.json["totals"])
-    assert (again["run_id"], again["device"], again["exit_code"]) == (None, {}, 0)
-    assert (again["totals"]["rows"], again["totals"]["skipped"]) == (2, 2)
-    assert again["folder"] == result.json["folder"]
-    quiet = bench.synth(ROWS[:2], *CAP, "-q", out="quiet")
-    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-
-
 def test_voice_design_speaks_by_description(
     bench: Workbench, make_checkpoint: MakeCheckpoint
 ) -> None:
@@ -168,13 +151,6 @@ def test_voice_design_speaks_by_description(
     assert "1 row gives no instruct" in result.err
     assert len(set(bench.out().files.values())) == 3
     assert {record["voice"] for record in bench.out().records.values()} == {None}
-
-
-def test_both_layouts_are_spoken(bench: Workbench) -> None:
-    for layout in ("streaming", "non_streaming", "auto"):
-        assert bench.synth(ROWS[:2], *CAP, "--layout", layout, out=layout).code == 0
-    assert bench.out("auto").files == bench.out("non_streaming").files
-    assert bench.out("auto").files != bench.out("streaming").files
 
 
 def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
@@ -193,14 +169,6 @@ def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
         assert 0.2 < record["audio_s"] < 3.0
         assert 0.02 < np.abs(samples).max() <= 1.0
     assert bench.out().report["model"]["source"] == "sample voice"
-
-
-def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:
-    """`run` becomes run.wav and `timings` timings.wav, beside run.json and timings.jsonl."""
-    rows = [{"id": row_id, "text": "Hi."} for row_id in ("run", "timings", "truncated")]
-    assert bench.synth(rows, *CAP).code == 0
-    assert list(bench.out().files) == ["run.wav", "timings.wav", "truncated.wav"]
-    assert json.loads((bench.out().path / "run.json").read_text())["exit_code"] == 0
 
 
 def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

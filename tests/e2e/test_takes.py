@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from workbench import Result, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.named import counted
-from tts_cli.store.lock import FolderLock
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -129,19 +127,6 @@ class TestMoreTakes:
         result = done.synth(rows, *FLAGS, "--takes", 2, "--accept-truncated")
         assert "1 row is greedy, so every take would be the same" in result.err
 
-    def test_a_take_that_fails_leaves_the_row(self, bench: Workbench, endless: Path) -> None:
-        flags = ("--max-seconds", 0.1, "--retries", 0)
-        assert bench.synth(ROWS[:1], *flags, "--accept-truncated", model=endless, out="e").code == 0
-        result = bench.synth(ROWS[:1], *flags, "--takes", 1, model=endless, out="e")
-        assert result.code == 1
-        assert "row a, take 2 failed: its audio did not end within" in result.err
-        assert "truncated/takes/a/2.wav" in bench.out("e").files
-        folder = bench.out("e").report["folder"]
-        assert (folder["ok"], folder["failed"]) == (1, 0)
-        assert bench.synth(ROWS[:1], *flags, model=endless, out="e").out.startswith(
-            msg.NOTHING_TO_DO.format(reason="")
-        )
-
 
 class TestOverwrite:
     def test_another_seed_is_a_choice(self, done: Workbench) -> None:
@@ -158,25 +143,6 @@ class TestOverwrite:
         assert audio(done, "a.wav") == before["a.wav"]
         assert pick(done, "a=seed:9").code == 0
         assert audio(done, "a.wav") == chosen
-
-    def test_the_same_seed_gives_the_same_take(self, done: Workbench) -> None:
-        before = done.out().files
-        result = done.synth(ROWS, *FLAGS, "--overwrite", "--only", "a")
-        assert result.summary == msg.synthesized(1, 1)
-        assert done.out().files == before
-        assert done.out().records["a"]["take"] == 1
-        assert not (done.out().path / "takes").exists()
-
-    def test_another_seed_of_a_run_is_none(self, done: Workbench) -> None:
-        before = done.out().files
-        assert done.synth(ROWS, *FLAGS, "--seed", 1, "--redo").summary == msg.synthesized(3, 3)
-        for flags in (("--seed", 1), ()):
-            assert done.synth(ROWS, *FLAGS, *flags).out.startswith(
-                msg.NOTHING_TO_DO.format(reason="")
-            )
-        assert done.synth(ROWS, *FLAGS, "--seed", 0, "--redo").summary == msg.synthesized(3, 3)
-        after = done.out().files
-        assert {name: after[name] for name in before} == before
 
     def test_a_row_that_fails_keeps_its_file(self, done: Workbench) -> None:
         before = done.out().files
@@ -222,20 +188,6 @@ class TestPick:
         )
         assert audio(taken, "a.wav") == before["a.wav"]
 
-    def test_verify_and_damage(self, taken: Workbench) -> None:
-        assert pick(taken, "a=2").code == 0
-        assert taken.synth(ROWS, *FLAGS, "--verify-files").out.startswith(
-            msg.NOTHING_TO_DO.format(reason="")
-        )
-        before = taken.out().files
-        (taken.out().path / "a.wav").unlink()
-        result = taken.synth(ROWS, *FLAGS)
-        assert result.summary == msg.synthesized(1, 3, done=2)
-        assert taken.out().files == before
-
-    def test_takes_are_no_orphans(self, taken: Workbench) -> None:
-        assert "orphans" not in taken.synth(ROWS, *FLAGS, "--dry-run").out
-
     def test_a_pinned_take_of_these_settings_is_counted(self, taken: Workbench) -> None:
         assert pick(taken, "a=1").code == 0
         out = taken.synth(ROWS, *FLAGS, "--dry-run").out
@@ -257,13 +209,6 @@ class TestPick:
         result = taken.run("pick", taken.folder, "a=1")
         assert result.code == 2
         assert "has no timings.jsonl; give an output folder of synth" in result.err
-
-    def test_a_folder_in_use(self, taken: Workbench) -> None:
-        with FolderLock(taken.out().path):
-            result = pick(taken, "a=2")
-        assert result.code == 2
-        assert "is in use by process" in result.err
-        assert choices(taken)["a"]["take"] == 1
 
     def test_a_list(self, taken: Workbench) -> None:
         assert pick(taken, "c=1").code == 0
@@ -290,26 +235,9 @@ class TestPick:
 
 
 class TestOnly:
-    def test_names(self, done: Workbench) -> None:
-        names = done.folder / "names.txt"
-        names.write_text("# retakes\nc\n\nsub/*\n")
-        changed = [{**row, "text": f"{row['text']} Yes."} for row in ROWS]
-        result = done.synth(changed, *FLAGS, "--only", f"@{names}")
-        assert result.summary == msg.synthesized(2, 2)
-        assert done.synth(changed, *FLAGS, "--only", "SUB/B,c").out == (
-            msg.NOTHING_TO_DO.format(reason=msg.DONE_BUT_SELECTED.format(rows="all 2 rows are"))
-            + "\n"
-        )
-
     def test_a_row_that_the_manifest_lacks(self, done: Workbench) -> None:
         before = done.out().lines
         result = done.synth(ROWS, *FLAGS, "--only", "a,d", "--overwrite")
         assert result.code == 2
         assert "rows.jsonl has no row 'd'" in result.err
         assert done.out().lines == before
-
-    def test_ways_that_exclude_each_other(self, done: Workbench) -> None:
-        for flags in (("--overwrite", "--takes", 1), ("--retry-failed", "--takes", 1)):
-            result = done.synth(ROWS, *FLAGS, *flags)
-            assert result.code == 2
-            assert f"{flags[0]} and --takes exclude each other" in result.err

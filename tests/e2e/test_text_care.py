@@ -74,22 +74,6 @@ def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon
     assert bench.synth(ROWS, *flags).summary.startswith(msg.synthesized(3, 5))
 
 
-def test_signs_that_nobody_sees_make_no_other_row(bench: Workbench) -> None:
-    """They went to the model, and into ids and hashes."""
-    rows = [{"id": "cold", "text": "Cold morning."}, {"text": "The caf\u00e9."}]
-    flags = (*CAP, "--ids", "content")
-    assert bench.synth(rows, *flags).code == 0
-    before = pairs(bench.out())
-    seen = [
-        {"id": "cold", "text": "\ufeffCo\u00adld mor\u200bning.\u200e"},
-        {"text": "The cafe\u0301."},
-    ]
-    assert bench.synth(seen, *flags).summary == msg.nothing_to_do(2)
-    spaces = [{"id": "cold", "text": "Cold\u00a0morning."}, rows[1]]
-    assert bench.synth(spaces, *flags).summary.startswith(msg.synthesized(1, 2))
-    assert pairs(bench.out()) == {**before, "cold": ("Cold\u00a0morning.", "Cold morning.")}
-
-
 def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workbench) -> None:
     rows = [{"id": "a", "text": "It is $5."}, {"id": "b", "text": "Part 1/2/3 and 1971,13."}]
     manifest = bench.write(
@@ -111,19 +95,6 @@ def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workb
         *CAP,
     )
     assert "left as written in 1 row, '1/2/3' of 'say' first" in said.err
-
-
-def test_parts_of_a_long_row_tell_their_text_as_written(bench: Workbench) -> None:
-    """Lengths are those of what is spoken: in figures the row would be short enough."""
-    sentences = ("We paid $1,299.50 for it.", "They paid $2,750 then.", "Nobody paid more.")
-    row = {"id": "long", "text": " ".join(sentences), "language": "english"}
-    flags = ("--split", 80, "--accept-truncated", "--max-seconds", 2)
-    assert bench.synth([row], *flags, "--normalize", "auto").code == 0
-    parts = bench.out().records["long"]["parts"]
-    places = [row["text"][part["text_start"] : part["text_end"]] for part in parts]
-    assert places == [sentences[0], " ".join(sentences[1:])]
-    assert bench.synth([row], *flags, "--normalize", "off", "--redo").code == 0
-    assert bench.out().records["long"]["parts"] == []
 
 
 def test_what_cannot_be_used_is_told_before_a_weight_is_read(
@@ -158,35 +129,6 @@ class TestLexiconTest:
             *("by", f"{lexicon}:1", f"normalizer, {lexicon}:1", "unchanged"),
         ]
 
-    def test_json(self, bench: Workbench, lexicon: Path) -> None:
-        flags = ("--language", "english", "--lexicon", lexicon, "--json")
-        found = bench.run("lexicon", "test", "Good $5", *flags, "--model", bench.model).json
-        assert found["words"] == [
-            {"written": "Good $5", "spoken": "gud $5", "by": [f"{lexicon}:2"]},
-        ]
-        assert (found["text"]["normalize"], found["text"]["lexicon_entries"]) == (False, 2)
-
     def test_the_sample_voice_reads_figures(self, bench: Workbench) -> None:
         found = bench.run("lexicon", "test", "5 km", "--json").json
         assert found["words"][0]["spoken"] == "Five kilometers"
-
-    def test_a_language_the_checkpoint_lacks(self, bench: Workbench) -> None:
-        result = bench.run("lexicon", "test", "x", "--language", "klingon", "--model", bench.model)
-        assert result.code == 2
-        assert "--language: 'klingon' is unknown" in result.err
-
-
-def test_stripped_markup_is_no_part_of_a_row(bench: Workbench) -> None:
-    """Tags were read aloud, and taking them out by hand made another row."""
-    tagged = {"id": "a", "text": "{i}Hello{/i} there, **all** of you."}
-    plain = {"id": "a", "text": "Hello there, all of you."}
-    cap = ("--max-seconds", 0.2, "--accept-truncated")
-    assert bench.synth([tagged], *cap, "--strip-markup").code == 0
-    assert bench.out().records["a"]["text"] == plain["text"]
-    result = bench.synth([plain], *cap)
-    assert (result.code, msg.NOTHING_TO_DO.format(reason="") in result.out) == (0, True)
-    assert (
-        "would be read aloud; remove it, or add --strip-markup"
-        in bench.synth([tagged], *cap, "--forget", "strip_markup").err
-    )
-    assert bench.out().records["a"]["text"] == tagged["text"]

@@ -20,7 +20,6 @@ import pytest
 import soundfile
 from fake_cluster import use_fake_cluster
 from planted import KINDS, ByHeart, Planter
-from tiny_whisper import write_tiny_whisper
 from workbench import Workbench, finish
 
 from tts_cli import Speaker
@@ -162,22 +161,6 @@ def test_it_ends_as_four_commands(
     assert shown[0] == shown[1]
 
 
-def test_what_somebody_chose_stays(
-    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Planter(FAULTS, notes).install(monkeypatch.setattr)
-    assert bench.synth(ROWS, *FLAGS).code == 0
-    (row_id, *_) = FAULTS
-    assert bench.run("pick", bench.out().path, f"{row_id}=1").code == 0
-    before = bench.out().files[f"{row_id}.wav"]
-    result = bench.synth(ROWS, *FLAGS, *VERIFY)
-    assert result.code == 1
-    assert msg.STILL_SUSPECT.format(id=row_id, reasons="") in result.out
-    assert bench.out().files[f"{row_id}.wav"] == before
-    mended = {name for name in FAULTS if name != row_id}
-    assert set(bench.out().report["verified"]["mended"]) == mended
-
-
 def test_failed_rows_end_as_by_four_commands(
     bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Path
 ) -> None:
@@ -233,18 +216,6 @@ def test_nothing_is_spoken_where_none_can_hear(
     with pytest.raises(SetupError, match="the folder does not exist"):
         Speaker(bench.model, device="cpu", verify=tmp_path / "nothing")
     assert bench.out().lines == []
-
-
-@pytest.mark.slow
-def test_a_checkpoint_hears(bench: Workbench, tmp_path: Path) -> None:
-    """One of random weights understands nothing, so every row is spoken again, in vain."""
-    whisper = write_tiny_whisper(tmp_path / "whisper")
-    flags = (*FLAGS, "--verify", whisper, "--verify-device", "cpu", "--retakes", 1)
-    result = bench.synth(ROWS[:3], *flags, "--json")
-    assert result.code == 1
-    assert result.json["verified"]["heard"] == 6
-    assert sorted(result.json["verified"]["suspect"]) == ["r00", "r01", "r02"]
-    assert {line["recogniser"][:7] for line in verdicts(bench.out().path).values()} == {"whisper"}
 
 
 # Files are kept 24 times, heard 24 times beside that, then 10 of each, then 5 chosen.
@@ -319,11 +290,6 @@ def test_the_sample_voice_is_verified(
     assert bench.run("check", four, *asr, "--pick", "best").code == result.code
     assert bench.out("one").files == bench.out("four").files
     assert bench.run("pick", four, "--json").json == chosen
-
-
-def test_it_is_no_way_to_speak_takes(bench: Workbench) -> None:
-    assert bench.synth(ROWS[:1], *VERIFY, "--takes", 2).code == 2
-    assert not bench.out().path.exists()
 
 
 def test_workers_speak_what_is_heard(

@@ -95,38 +95,6 @@ def test_they_stay_done(bench: Workbench, no_model: None) -> None:
     assert len(bench.out().lines) == 7
 
 
-def test_a_change_of_mind(bench: Workbench, no_model: None) -> None:
-    """The verdict is not part of what was asked for: what is silent stays as it is until it is to
-    fail, and what has failed becomes silent.
-    """
-    assert bench.synth(SILENT, "--wordless", "fail").code == 1
-    assert set(bench.out().status().values()) == {"failed"}
-    assert bench.synth(SILENT, "--retry-failed", "--wordless", "silence").code == 0
-    assert set(bench.out().status().values()) == {"ok"}
-    assert bench.synth(SILENT, "--wordless", "fail").code == 1
-    assert set(bench.out().status().values()) == {"failed"}
-    assert "smile.wav" in bench.out().files
-
-
-def test_validate_counts_them(bench: Workbench) -> None:
-    manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
-    result = bench.run("validate", manifest, "--model", bench.model)
-    assert result.code == 0
-    assert ": ".join(msg.PLAN_SILENT).format(rows=msg.rows(3)) + "\n" in result.out
-    assert result.err == (
-        f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
-        "remove it, or add --strip-markup\n"
-        f"warning: {manifest}:5: id 'tag': a stage direction ('[pause]') would be read aloud; "
-        "remove it\n"
-        f"warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
-        "silence each\n"
-    )
-    found = bench.run("validate", manifest, "--model", bench.model, "--json").json
-    assert found["wordless"] == 3
-    spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
-    assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
-
-
 def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench: Workbench) -> None:
     """Their lines had no `extra`, `character` and `voice`, and called the failure take 1, which was
     the silence that a run before had made.

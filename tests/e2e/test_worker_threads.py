@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,15 +92,6 @@ class TestUndisturbed:
         assert lines_of(bench.out("many")) == lines_of(bench.out("one"))
         assert bench.out("many").files == bench.out("one").files
         assert {"long.srt", "takes/short/3.flac"} <= set(bench.out("many").files)
-
-    def test_truncated_audio_is_kept_apart(self, bench: Workbench, endless: Path) -> None:
-        flags = ("--max-seconds", 0.1, "--retries", 0, "--save-codes")
-        rows = ROWS[:3]
-        for out, more in (("one", ()), ("many", ("--workers", 2))):
-            assert bench.synth(rows, *flags, *more, out=out, model=endless).code == 1
-        assert lines_of(bench.out("many")) == lines_of(bench.out("one"))
-        assert bench.out("many").files == bench.out("one").files
-        assert "truncated/part0/00.wav" in bench.out("many").files
 
     def test_workers_that_do_not_see_the_folder_send_their_files(
         self, bench: Workbench, one: Store, monkeypatch: pytest.MonkeyPatch

@@ -60,6 +60,17 @@ def with_reference() -> Callable[..., Any]:
 
 
 @pytest.fixture
+def refused(with_kernel: Callable[..., Any]) -> Callable[..., None]:
+    """Check that an operation refuses arguments with a ValueError that has some words."""
+
+    def check(words: str, function: Callable[..., Any], *args: Any) -> None:
+        with pytest.raises(ValueError, match=words):
+            with_kernel(function, *args)
+
+    return check
+
+
+@pytest.fixture
 def assert_close() -> Callable[..., None]:
     """rms(out - ref) / rms(ref) within 1e-5 in float32 and 5e-3 in bfloat16; NaN fails."""
 

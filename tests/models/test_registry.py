@@ -12,14 +12,12 @@ import huggingface_hub.constants
 import pytest
 import tiny_fish_speech
 import tiny_qwen3_tts
-import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.base import SpeechRequest, Voice
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import Network
 from models.family import named
-from models.qwen3_tts.model import Qwen3TTS
 from models.registry import (
     FAMILIES,
     FamilyEntry,
@@ -27,7 +25,6 @@ from models.registry import (
     licences,
     load_model,
     load_prompt_counter,
-    shares_codec,
     synthetic_names,
 )
 from models.sampling import Sampling
@@ -46,23 +43,6 @@ def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
     assert info.frame_s == 0.08
     assert info.max_frames == 8191
     assert load_model(str(folder)).info == info
-
-
-def test_a_loaded_model_keeps_the_protocol(tmp_path: Path) -> None:
-    model = load_model(str(write_checkpoint(tmp_path / "voice", "voice_design")))
-    assert isinstance(model, Qwen3TTS)
-    assert isinstance(model, SpeechModel)
-    assert model.dtype == torch.float32
-    runners = {runner.name: runner.capturer for runner in model.graph_runners()}
-    assert runners == {"frame": None, "prefill": None}
-
-
-def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "voice", "voice_design")
-    model = load_model(str(folder), "cpu", torch.bfloat16, use_graphs=True)
-    assert isinstance(model, Qwen3TTS)
-    assert model.dtype == torch.bfloat16
-    assert model.frames.capturer is None
 
 
 @pytest.mark.parametrize(
@@ -134,16 +114,6 @@ def test_describing_imports_no_torch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script, *sources], cwd=ROOT, check=True)
 
 
-def test_released_checkpoints_of_a_family_share_a_codec() -> None:
-    """The sample voice has one of its own, and so has every other size."""
-    base = describe("synthetic:qwen3-tts-0.6b-base")
-    assert shares_codec(base, "qwen3_tts", "1b7")
-    for family, size in (("qwen3_tts", "tiny"), ("fish_speech", "0b6"), (None, None)):
-        assert not shares_codec(base, family, size)
-    fish = describe("synthetic:fish-s2-pro")
-    assert not shares_codec(fish, "fish_speech", fish.size)
-
-
 class TestPromptCounter:
     """Prompts are counted without a weight, and counted right."""
 
@@ -182,11 +152,6 @@ class TestPromptCounter:
         assert load_prompt_counter(str(folder))(request, 9) == expected
         # The transcript of a voice file is not known here: one token, and no more than there are.
         assert load_prompt_counter(str(folder))(replace(request, ref_text=None), 9) < expected
-
-    def test_made_up_checkpoints_have_one(self) -> None:
-        count = load_prompt_counter("synthetic:fish-s2-pro")
-        request = SpeechRequest("x" * 100, sampling=Sampling(repetition_penalty=1.0))
-        assert 100 < count(request, None) < 200
 
 
 @pytest.mark.parametrize(

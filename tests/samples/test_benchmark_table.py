@@ -173,18 +173,6 @@ def test_recordings_can_be_cloned(bench: SimpleNamespace, tmp_path: Path) -> Non
         assert len(found.samples) == pytest.approx(24_000 * (5 + 2 * number / 7), abs=2)
 
 
-def test_all_rows_clone_one_recording(bench: SimpleNamespace, tmp_path: Path) -> None:
-    answers = Answers({"fish-s2-pro-64-one": 3.0, "fish-s2-pro-64": 2.0})
-    place = bench.whole_run.Place(tmp_path, answers, (), repeats=1)
-    for has_voice in (True, False):
-        bench.parts.whole(bench.parts.FISH, 64, 4, "5-9", has_voice)(place)
-    behind, plain = (rows_of(tmp_path / f"{name}.jsonl") for name in answers.walls)
-    assert len({row.pop("ref_audio") for row in behind}) == 1
-    assert {row.pop("ref_text") for row in behind} == {bench.manifests.REFERENCE_TEXT}
-    assert behind == plain
-    assert (tmp_path / "reference-10s.wav").stat().st_size > 10 * bench.manifests.RATE_HZ * 2
-
-
 def test_a_part_that_fails_leaves_the_others(
     bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -326,19 +314,6 @@ def test_memory_is_taken_and_each_run_said(
     assert lines["80 GB, all"] == "failed: this device is smaller"
     assert len(asked) == 12
     assert all(flags[-2:] == ("--kernels", "portable") for flags in asked)
-
-
-def test_no_device_is_no_ballast(bench: SimpleNamespace, tmp_path: Path) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with (
-        bench.memory.Ballast(tmp_path / "log") as ballast,
-        pytest.raises(bench.process.CommandFailed, match="no device"),
-    ):
-        ballast.leave(2**30)
-    assert "cuda" in (tmp_path / "log").read_text().lower()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Workbench
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 PAGE = (Path(__file__).parents[2] / "samples" / "guide" / "listening.md").read_text()
 COMMANDS = re.findall(r"^    tts-cli (.+)$", PAGE, re.MULTILINE)

@@ -73,6 +73,7 @@ def test_benchmark_rows_are_a_manifest(tmp_path: Path) -> None:
     assert all(30 <= len(row.text) <= 110 for row in rows)
 
 
+@pytest.mark.long
 def test_benchmark_prints_what_a_run_gave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,11 +233,8 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     assert bench.run("report", "wavs/").code == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.long] * (one != "dataset")) for one in RECIPES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", RECIPES)
 def test_recipe_works_by_pasting(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,13 +170,6 @@ def test_a_share_counts_words_not_takes(scripts):
     )
 
 
-def test_a_take_without_a_figure_is_left_out_of_it(scripts):
-    one = {("a", "1"): {"mos": 3.0, "audio_s": 2.0}, ("b", "2"): {"audio_s": 4.0}}
-    other = {("a", "1"): {"mos": 2.0, "audio_s": 2.0}, ("b", "2"): {"mos": 5.0, "audio_s": 4.0}}
-    mos, length = scripts.figures.compare(scripts.figures.tabulate([one, other]))
-    assert (mos.ours.value, mos.theirs.value, length.ours.value) == (3.0, 2.0, 3.0)
-
-
 def test_the_whole_path(scripts, here, package, ear, tmp_path, capsys):
     """Against a package that rambles, or says too little, the table says so. The second time nobody
     speaks or hears anything.

@@ -24,23 +24,6 @@ def test_number_words(recipe, number, words):
     assert recipe("grammar").number_words(number) == words
 
 
-def test_endings(recipe):
-    grammar = recipe("grammar")
-    nouns = ["cat", "box", "church", "city", "day"]
-    assert [grammar.plural(noun) for noun in nouns] == [
-        "cats",
-        "boxes",
-        "churches",
-        "cities",
-        "days",
-    ]
-    verbs = ["move", "carry", "stop", "free", "fix", "play"]
-    past = ["moved", "carried", "stopped", "freed", "fixed", "played"]
-    assert [grammar.with_ending(verb, "ed") for verb in verbs] == past
-    going = ["moving", "carrying", "stopping", "freeing", "fixing", "playing"]
-    assert [grammar.with_ending(verb, "ing") for verb in verbs] == going
-
-
 @pytest.fixture
 def words(recipe, tmp_path):
     """Eight words of WordNet; `xyzzy` is not in the dictionary, `write` is irregular."""

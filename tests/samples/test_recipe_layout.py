@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -66,19 +64,6 @@ def test_export_names_what_does_not_fit(recipe):
         export.talker_weights(state, shapes)
 
 
-def test_byte_characters_are_those_of_the_vocabulary(recipe, voice_folder):
-    characters = recipe("export").byte_characters()
-    vocabulary = json.loads((voice_folder / "checkpoint" / "vocab.json").read_text())
-    assert len(set(characters)) == 256
-    assert [vocabulary[character] for character in characters] == list(range(256))
-
-
-def test_text_ids(recipe):
-    ids = recipe("talker_data").text_ids
-    assert ids("aé") == [97, 195, 169]
-    assert ids("user assistants") == [260, 32, 259, ord("s")]
-
-
 @pytest.mark.parametrize("language", ["english", "auto"])
 def test_training_sequences_are_the_prompts_the_tool_speaks(recipe, store, voice_folder, language):
     """Up to the first frame, a training sequence is the prompt that `synth` prefills."""
@@ -135,15 +120,6 @@ def test_batches_hold_everything_once_within_the_limit(store):
     for group in groups:
         longest = max(int(store.lengths[index]) for index in group)
         assert len(group) == 1 or longest * len(group) <= 80
-
-
-def test_noise_touches_frames_only(recipe, store):
-    codes = store.batch([0, 1, 2]).codes
-    noisy = recipe("talker_data").add_noise(codes, 0.5, 256)
-    assert torch.equal(noisy < 0, codes < 0)
-    assert (noisy != codes).any()
-    assert noisy.max() < 256
-    assert torch.equal(recipe("talker_data").add_noise(codes, 0.0, 256), codes)
 
 
 def test_bytes_become_places_among_the_ids(recipe):

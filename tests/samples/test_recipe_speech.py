@@ -59,20 +59,6 @@ def test_rows_are_repeatable_and_leave_test_texts_out(recipe, monkeypatch):
     assert "what does it mean" in plain
 
 
-def test_wordnet_texts_are_filtered(recipe, tmp_path):
-    lines = [
-        '  1 This is the licence | "not an example at all"',
-        '0001 n | (of boats) a very small boat; a ship; "we took the boat"; "too short"',
-        '0002 n | a thing of xyzzy kind; "costs 5 dollars or so"; "the boat was small;"',
-    ]
-    (tmp_path / "data.noun").write_text("\n".join(lines) + "\n")
-    words = "a very small boat ship we took the was too short thing of kind costs or so"
-    known = set(words.split())
-    examples, glosses = recipe("texts").read_wordnet(tmp_path, known)
-    assert examples == ["the boat was small", "we took the boat"]
-    assert glosses == ["a very small boat"]
-
-
 def test_speech_is_trimmed_to_whole_frames(recipe):
     data = recipe("data")
     wave = np.concatenate([np.zeros(9600), np.full(4800, 0.5), np.zeros(9600)]).astype(np.float32)
@@ -167,14 +153,6 @@ def test_features_find_the_pitch(recipe, voice, pitch_hz):
     assert (result[0, 2:-2, 644:] / features.VOICING_WEIGHT).min() > 0.9
 
 
-def test_mel_filters_cover_the_band(recipe):
-    filters = recipe("features").mel_bank(16000, 512, 40, 50.0, 8000.0)
-    assert filters.shape == (40, 257)
-    assert filters.min() >= 0
-    assert filters.max() <= 1
-    assert (filters.sum(0)[8:250] > 0).all()
-
-
 def test_codes_are_the_same_whatever_the_batch(recipe, voice_folder):
     data, features = recipe("data"), recipe("features")
     extractor = features.Features("cpu")
@@ -214,29 +192,6 @@ def test_more_codebooks_mean_less_error(recipe):
         short.books[count:] = 0
         errors.append((short.decode(codes) - frames).pow(2).mean().item())
     assert errors == sorted(errors, reverse=True)
-
-
-def test_frames_for_fitting_are_even(recipe):
-    data, features, fit_codes = recipe("data"), recipe("features"), recipe("fit_codes")
-    items = utterances(data)
-    rows = data.features_of(items, features.Features("cpu"), "cpu", 100)
-    assert [row.shape for row in rows] == [(len(item.places), 648) for item in items]
-    frames = fit_codes.even_frames(items, rows, 9)
-    assert len(frames) == 3 + 3 + 2  # of each voice a third, or all it has
-
-
-def test_spectral_loss_and_discriminators(recipe):
-    losses = recipe("codec_losses")
-    wave = torch.randn(2, 1, 5000) * 0.1
-    spectral = losses.SpectralLoss()
-    assert spectral(wave, wave) == 0
-    assert spectral(wave, wave * 0.1) > 0.5
-    members = losses.Discriminators()
-    judged = members(wave)
-    assert len(judged) == 8
-    assert losses.discriminator_loss(judged, 1).isfinite()
-    assert losses.adversarial_loss(judged).isfinite()
-    assert losses.feature_loss(judged, judged) == 0
 
 
 def test_feed_takes_each_chunk_once(recipe, voice_folder, tmp_path):

@@ -6,8 +6,6 @@ import os
 import sys
 
 import pytest
-import torch
-from torch import nn
 from warm_process import WarmProcess
 
 PROGRAM = """
@@ -34,16 +32,6 @@ def test_two_processes_agree(voice_folder, monkeypatch):
     lines = [mate.communicate(timeout=60)[0].strip() for mate in mates]
     same = "[0.0, 0.0, 0.0] [1.5, 1.5, 1.5] 5.0"
     assert lines == [f"{same} True", f"{same} False"]
-
-
-def test_alone_nothing_changes(recipe):
-    team = recipe("team").Team("cpu")
-    weight = nn.Parameter(torch.ones(2))
-    weight.grad = torch.tensor([1.0, 2.0])
-    team.average_gradients([weight])
-    assert weight.grad.tolist() == [1.0, 2.0]
-    assert team.agree(3.0) == 3.0
-    assert team.is_first
 
 
 @pytest.mark.parametrize(

@@ -38,19 +38,6 @@ def test_the_parts_are_those_of_run_json(harness: ModuleType) -> None:
     assert tuple(harness.PARTS.values()) == MOMENTS
 
 
-def test_a_line_has_medians(harness: ModuleType) -> None:
-    starts = [
-        harness.Start(whole, whole - 1, {"command": whole / 10, "exit": 0.1})
-        for whole in (4.0, 9.0, 5.0)
-    ]
-    cells = harness.row_of("here", 12, "warm", starts)
-    assert len(cells) == len(harness.COLUMNS)
-    named = dict(zip(harness.COLUMNS, cells, strict=True))
-    assert (named["command"], named["exit"], named["graphs"]) == ("0.50", "0.10", "")
-    assert (named["1st file at"], named["whole s"]) == ("4.00", "**5.00**")
-    assert named["of"] == "4.00 9.00 5.00"
-
-
 @pytest.mark.long
 def test_whole_processes_are_measured(tmp_path: Path) -> None:
     voice = ROOT / "samples" / "voice" / "checkpoint"

@@ -18,7 +18,7 @@ TIMES = int(os.environ.get("TTS_TESTS_TIMES", "1"))
 
 
 def holds_for(
-    *values: SearchStrategy[Any], quick: int = 50, many: int = 3000
+    *values: SearchStrategy[Any], quick: int = 25, many: int = 3000
 ) -> Callable[[Callable[..., None]], Callable[[int], None]]:
     """A test of one property: it is called with values of these kinds, and must not fail."""
 

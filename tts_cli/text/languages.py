@@ -1,8 +1,9 @@
 """Map ISO codes of languages to the names of checkpoints (`en`, `en-US`, `zh-CN`, `pt_BR`, `deu`),
 and read numbers of languages other than English with num2words.
 
-Whole numbers, decimals and percentages are read as a plain count, in the masculine nominative,
-unless they are part of a date, time, price, ordinal or unit. Everything else is left as written.
+Whole numbers, decimals, percentages and amounts of euros are read as a plain count, in the
+masculine nominative, unless they are part of a date, time, other price, ordinal or unit. Everything
+else is left as written.
 
 num2words is LGPL 2.1: it is imported, never copied or changed, and only installed with the extra
 `languages`. It has no Chinese.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -102,6 +103,9 @@ class Writing:
     point: str  # before the decimals
     said_point: str = ""  # word of the decimal point; empty: num2words reads the number as a whole
     percent: str | None = None  # None: its form depends on the number
+    euros: str = ""  # word after an amount; empty: amounts are not read
+    of_euros: tuple[str, str] = ("", "")  # pattern of large numbers, and the word after these
+    cents: str | None = None  # between that word and the cents; None: these are not read
     years: tuple[int, int] = (0, 0)  # numbers from the first on, below the second, are years
     ordinals: str = ""  # pattern of an ordinal's ending, after the number
     is_joined: bool = False  # written without spaces
@@ -124,6 +128,28 @@ def _has_noun(behind: str, free: str) -> bool:
     return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 
 
+def _shortened(writing: Writing, said: str) -> str:
+    """Return a number as it is before a masculine noun."""
+    for long, short in zip(writing.shortened[::2], writing.shortened[1::2], strict=True):
+        said = re.sub(rf"{long}$", short, said)
+    return said
+
+
+def _amount(writing: Writing, words: Callable[[int], str], euros: str, cents: str) -> str | None:
+    """Return an amount of euros in words; None: it stays as written."""
+    has_cents = cents != "00"
+    if not writing.euros or euros[0] == "0" or euros == "1" or len(cents) != 2:
+        return None
+    if has_cents and (writing.cents is None or cents[0] == "0"):
+        return None
+    said = _shortened(writing, words(int(euros)))
+    large, of_euros = writing.of_euros
+    said += f" {of_euros if large and re.search(rf'(?:{large})$', said) else writing.euros}"
+    if has_cents:
+        said += f"{writing.cents}{words(int(cents))}"
+    return None if writing.mistakes and re.search(writing.mistakes, said) else said
+
+
 @cache
 def rules_of(language: str) -> tuple[Rule, ...]:
     """The rules of a language of LANGUAGES. SetupError where num2words is missing."""
@@ -132,36 +158,39 @@ def rules_of(language: str) -> tuple[Rule, ...]:
     writing = LANGUAGES[language]
     groups = f"[{re.escape(writing.thousands)}]"
 
+    def words(number: int | str, to: str = "cardinal") -> str:
+        return str(num2words(number, lang=writing.code, to=to))
+
     def read(match: re.Match[str]) -> str | None:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
+        if match["sign"].endswith("€"):
+            return _amount(writing, words, before, after or "00")
         if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
             return None
         noun = re.match(rf"[{_SPACES}](?:{writing.masculine})\b", match["behind"])
         is_masculine = noun is not None and bool(writing.masculine)
-        is_free = is_masculine or (match["percent"] and before != "1")
+        is_free = is_masculine or (match["sign"] and before != "1")
         if writing.agrees and not (after or is_free) and _has_noun(match["behind"], writing.free):
             is_year = len(before) == 4 and before.isdecimal() and match["whole"] == before
             if not is_year and re.fullmatch(writing.agrees, before):
                 return None
-        if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
+        if (len(before) > 1 and before[0] == "0") or (match["sign"] and not writing.percent):
             return None
         if after == "000":
             return None  # 5,000 means five thousand in Mexico, five in Spain
         if after and writing.said_point:
             # Digit by digit: as one number num2words takes them for a float, or drops them.
-            digits = [str(num2words(int(digit), lang=writing.code)) for digit in after]
-            whole = str(num2words(int(before), lang=writing.code))
-            said = ("" if writing.is_joined else " ").join([whole, writing.said_point, *digits])
+            parts = [words(int(before)), writing.said_point, *(words(int(one)) for one in after)]
+            said = ("" if writing.is_joined else " ").join(parts)
         elif after:
-            said = str(num2words(f"{before}.{after}", lang=writing.code))
+            said = words(f"{before}.{after}")
         elif match["whole"].isdecimal() and int(before) in range(*writing.years):
-            said = str(num2words(int(before), lang=writing.code, to="year"))
+            said = words(int(before), "year")
         else:
-            said = str(num2words(int(before), lang=writing.code))
-        for long, short in zip(writing.shortened[::2], writing.shortened[1::2], strict=True):
-            if is_masculine and not after:
-                said = re.sub(rf"{long}$", short, said)
-        said += writing.percent or "" if match["percent"] else ""
+            said = words(int(before))
+        if is_masculine and not after:
+            said = _shortened(writing, said)
+        said += writing.percent or "" if match["sign"] else ""
         return None if writing.mistakes and re.search(writing.mistakes, said) else said
 
     edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
@@ -181,6 +210,6 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
         rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
     )
-    percent = rf"(?P<percent>[{_SPACES}]?%|)"
-    pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
+    sign = rf"(?P<sign>[{_SPACES}]?(?:%|€(?!/))|)"
+    pattern = rf"{edge}{near}(?P<it>{number}{sign}){behind}{far}"
     return (Rule(pattern, read, re.DOTALL),)

@@ -73,14 +73,6 @@ def test_tables_are_the_angles() -> None:
     assert torch.equal(half[0], cos.bfloat16())
 
 
-def test_rotation_turns_pairs_as_complex_numbers() -> None:
-    cos, sin = rope_tables(50, 40, 100.0, "cpu", torch.float32)
-    x = torch.randn(50, 40)
-    angle = torch.arange(50.0).unsqueeze(1) * 100.0 ** (-torch.arange(0, 40, 2) / 40)
-    turned = torch.complex(x[:, :20], x[:, 20:]) * torch.polar(torch.ones_like(angle), angle)
-    torch.testing.assert_close(apply_rope(x, cos, sin), torch.cat((turned.real, turned.imag), 1))
-
-
 @pytest.mark.slow
 def test_rotation_equals_transformers(dtype) -> None:
     modeling = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")

@@ -100,11 +100,13 @@ def test_which_shapes_take_one_launch(device, with_kernel) -> None:
         assert not module.use_one_launch(qkv, cache)
 
 
-def test_wrong_arguments_are_named(device, with_kernel) -> None:
+def test_wrong_arguments_are_named(device, refused) -> None:
     qkv, *others, _ = make(CASES[2], device, torch.float32)
-    with pytest.raises(ValueError, match="do not hold heads of 64 for 2 of keys"):
-        with_kernel(step_attention, qkv[:, 64:], *others)
-    with pytest.raises(ValueError, match="must be contiguous"):
-        with_kernel(step_attention, torch.cat([qkv, qkv], dim=1)[:, : qkv.shape[1]], *others)
-    with pytest.raises(ValueError, match="do not fit"):
-        with_kernel(step_attention, qkv, *others, rows_per_slot=2)
+    refused("do not hold heads of 64 for 2 of keys", step_attention, qkv[:, 64:], *others)
+    refused(
+        "must be contiguous",
+        step_attention,
+        torch.cat([qkv, qkv], dim=1)[:, : qkv.shape[1]],
+        *others,
+    )
+    refused("do not fit", step_attention, qkv, *others, rows_per_slot=2)

@@ -145,12 +145,6 @@ def test_a_folder_that_cannot_be_written_costs_only_the_mark(
     assert triton.preloaded == ["a"]
 
 
-def test_the_interpreter_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "IS_INTERPRETED", True)
-    assert not ahead.can_compile_ahead()
-    assert ahead.compile_ahead([lambda: pytest.fail("was run")], "m") == 0
-
-
 class FakeKernel:
     """As Triton's compiled kernels: what launches one is made when `run` is asked for."""
 
@@ -181,14 +175,6 @@ def test_a_kernel_that_cannot_be_loaded_begins_anew_at_its_launch() -> None:
         assert pool.submit(lambda: kernel).result() is kernel
     kernel.error = None
     assert kernel.run == threading.current_thread().name
-
-
-def test_what_does_not_compile_is_reported_as_ever() -> None:
-    def fail() -> None:
-        raise ValueError("not a kernel")
-
-    with ahead.Loaders(1) as pool, pytest.raises(ValueError, match="not a kernel"):
-        pool.submit(fail).result()
 
 
 @jit

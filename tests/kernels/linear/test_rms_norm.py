@@ -9,14 +9,6 @@ SHAPES = [(1, 1), (3, 40), (1, 63), (3, 100)]
 GPU_SHAPES = [(1, 1024), (64, 1024), (256, 2048)]
 
 
-def test_reference_is_the_formula(device) -> None:
-    x = torch.randn(3, 5, 64, device=device)
-    weight = torch.randn(64, device=device)
-    wide = x.double()
-    expected = wide / (wide.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * weight
-    torch.testing.assert_close(rms_norm_ref(x, weight, 1e-6), expected.float())
-
-
 def test_reference_rounds_before_the_weight() -> None:
     """Rounding once, after the weight, gives other bits; the checkpoints expect two roundings."""
     x = torch.randn(64, 64).bfloat16()
@@ -77,14 +69,7 @@ def test_nan_stays_in_its_row(device, with_kernel) -> None:
     assert torch.equal(out[[0, 2]], clean[[0, 2]])
 
 
-def test_wrong_arguments_are_named(device, with_kernel) -> None:
+def test_wrong_arguments_are_named(device, refused) -> None:
     x = torch.randn(3, 40, device=device)
-    with pytest.raises(ValueError, match="does not fit x"):
-        with_kernel(rms_norm, x, torch.ones(41, device=device), 1e-6)
-    with pytest.raises(ValueError, match="must be one"):
-        with_kernel(add_rms_norm_, x, x[:2].clone(), torch.ones(40, device=device), 1e-6)
-
-
-def test_no_rows(device, with_kernel) -> None:
-    empty = torch.empty(0, 40, device=device)
-    assert with_kernel(rms_norm, empty, torch.ones(40, device=device), 1e-6).shape == (0, 40)
+    refused("does not fit x", rms_norm, x, torch.ones(41, device=device), 1e-6)
+    refused("must be one", add_rms_norm_, x, x[:2].clone(), torch.ones(40, device=device), 1e-6)

@@ -85,22 +85,6 @@ def test_kernel_equals_reference(
     assert int((out != expected).sum()) <= rows // 64
 
 
-def test_the_id_that_crosses_top_p_is_dropped(draw, device) -> None:
-    logits = torch.tensor([[0.5, 0.3, 0.2]], device=device).log().repeat(4, 1)
-    uniform = torch.tensor([0.0, 0.4, 0.9, LAST], device=device)
-    assert draw(logits, uniform=uniform, top_p=0.79).tolist() == [0, 0, 0, 0]
-    assert draw(logits, uniform=uniform, top_p=0.81).tolist() == [0, 0, 1, 1]
-    assert draw(logits, uniform=uniform, top_p=0.1).tolist() == [0, 0, 0, 0]
-
-
-def test_the_nucleus_is_taken_before_the_temperature(draw, device) -> None:
-    # Hot enough to make all ids alike; the nucleus must not see that.
-    logits = torch.tensor([[0.0, 3.0, 1.0, -1.0]], device=device).repeat(8, 1)
-    uniform = (torch.arange(8, device=device) + 0.5) / 8
-    out = draw(logits, uniform=uniform, temperature=100.0, top_p=0.96)
-    assert out.tolist() == [1] * 4 + [2] * 4
-
-
 @pytest.mark.parametrize(("top_k", "kept"), [(1, [2]), (3, [2, 4, 5]), (4, [2, 4, 5, 7])])
 def test_equal_logits_are_kept_by_lower_id(top_k, kept, draw, device) -> None:
     logits = torch.zeros(40, 9, device=device)

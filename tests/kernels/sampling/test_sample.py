@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from kernels.linear.code_embedding import Beginning, code_embedding
-from kernels.sampling.draws import uniforms_ref
 from kernels.sampling.sample import sample
 
 pytestmark = pytest.mark.slow
@@ -136,23 +135,6 @@ def test_draws_follow_transformers_processors(top_k, top_p, draw_many, device) -
     assert torch.equal(out.cpu()[clear], expected[clear])
 
 
-def test_frequencies_match_the_softmax(draw_many, device) -> None:
-    """Chi-square over 6 possible ids of 9, with the engine's own noise."""
-    rows = 20000
-    logits = torch.tensor([0.5, -1.0, 2.0, 0.0, 1.0, -3.0, 1.5, 0.2, -0.5], device=device)
-    seeds = torch.full((rows,), 99, device=device)
-    uniform = uniforms_ref(seeds, torch.arange(rows, device=device), 1)[:, 0]
-    out = draw_many(logits.expand(rows, 9).contiguous(), uniform=uniform, temperature=1.3, top_k=6)
-    kept = (logits / 1.3).masked_fill(logits < 0.0, -INF)
-    expected = kept.softmax(0) * rows
-    counts = torch.bincount(out, minlength=9).float()
-    assert counts[expected == 0].sum() == 0
-    possible = expected > 0
-    assert possible.sum() == 6
-    chi_square = ((counts - expected)[possible] ** 2 / expected[possible]).sum().item()
-    assert chi_square < 25  # 5 degrees of freedom: one in 7,000 beyond
-
-
 def test_greedy_takes_the_lowest_of_the_largest(draw, device) -> None:
     logits = torch.zeros(3, 63, device=device)
     logits[0, [5, 60]] = 2.0
@@ -161,12 +143,6 @@ def test_greedy_takes_the_lowest_of_the_largest(draw, device) -> None:
     # Settings that would break a draw are ignored.
     out = draw(logits, greedy=True, temperature=0.0, top_k=3, top_p=0.1)
     assert out.tolist() == [5, 0, 62]
-
-
-def test_greedy_and_drawn_rows_mix(draw, device) -> None:
-    logits = torch.tensor([[0.0, 1.0, 0.5]], device=device).repeat(4, 1)
-    out = draw(logits, greedy=[True, False, True, False], uniform=[0.0, 0.0, LAST, LAST])
-    assert out.tolist() == [1, 0, 1, 2]
 
 
 @pytest.mark.parametrize("is_greedy", [True, False])
@@ -210,14 +186,6 @@ def test_largest_uniform_draws_the_last_kept_id(draw, device) -> None:
     logits[0, 80:] = -INF
     assert draw(logits, uniform=LAST).tolist() == [79]
     assert draw(logits, uniform=0.0).tolist() == [0]
-
-
-def test_penalty_divides_positive_and_multiplies_negative(draw, device) -> None:
-    logits = torch.tensor([[2.0, 1.5, -5.0], [-1.0, -1.5, -5.0]], device=device)
-    seen = torch.tensor([[True, False, True]] * 2, device=device)
-    assert draw(logits, greedy=True, seen=seen, repetition_penalty=1.0).tolist() == [0, 0]
-    assert draw(logits, greedy=True, seen=seen, repetition_penalty=2.0).tolist() == [1, 1]
-    assert draw(logits, greedy=True, seen=seen, repetition_penalty=[1.2, 1.7]).tolist() == [0, 1]
 
 
 def test_eos_only_where_the_row_may_end(draw, device) -> None:

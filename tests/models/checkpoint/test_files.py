@@ -53,9 +53,6 @@ class TestResolve:
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
 
-    def test_a_folder_is_taken_as_it_is(self, tmp_path: Path) -> None:
-        assert resolve(str(tmp_path)) == tmp_path
-
     def test_the_home_folder_is_expanded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -122,10 +119,6 @@ class TestResolve:
             resolve("somebody/some-voice", "v2")
         assert words in str(caught.value)
 
-    def test_a_name_no_repository_can_have(self) -> None:
-        with pytest.raises(CheckpointError, match="neither a folder nor a repository id"):
-            resolve("some body/..")
-
     def test_offline_and_in_the_cache(self, tmp_path: Path) -> None:
         commit = "0123456789abcdef0123456789abcdef01234567"
         repository = tmp_path / "hub" / "models--somebody--some-voice"
@@ -143,10 +136,6 @@ class TestResolve:
 
 class TestWeightFiles:
     """Single files, shards, and what an index may not name."""
-
-    def test_a_single_file(self, tmp_path: Path) -> None:
-        save_file({"a": torch.zeros(2)}, tmp_path / "model.safetensors")
-        assert weight_files(tmp_path) == [tmp_path / "model.safetensors"]
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=f"no model.safetensors and no {INDEX}$"):
@@ -293,12 +282,6 @@ class TestIdentity:
         data = bytearray(path.read_bytes())
         data[int(where * len(data))] ^= 1
         path.write_bytes(data)
-        assert self.of(folder) != before
-
-    def test_a_renamed_tensor_counts(self, folder: Path) -> None:
-        before = self.of(folder)
-        path = folder / "model.safetensors"
-        path.write_bytes(path.read_bytes().replace(b"codec_head", b"codec_hood", 1))
         assert self.of(folder) != before
 
     def test_large_files_are_sampled(self, tmp_path: Path) -> None:

@@ -145,15 +145,6 @@ class TestNetwork:
             "  old.a.weight has shape (3, 2), but the config requires (2, 3)",
         ]
 
-    def test_a_long_list_is_cut_and_counted(self) -> None:
-        state = {f"extra.{index}": torch.ones(1) for index in range(60)}
-        with pytest.raises(CheckpointError) as caught:
-            Pair.from_tensors(None, state, torch.float32, "voice")
-        lines = str(caught.value).splitlines()
-        assert lines[0] == "voice: 63 tensors do not match:"
-        assert len(lines) == 22
-        assert lines[-1] == "  and 43 more"
-
     def test_random_tensors_fit_and_depend_on_the_seed(self) -> None:
         drawn = [
             random_tensors(Pair.table(None), torch.Generator().manual_seed(seed), torch.float32)
@@ -189,14 +180,6 @@ class TestWholeCheckpoint:
     def folder(self, tmp_path: Path) -> Path:
         return write_checkpoint(tmp_path / "voice", "custom_voice_wide")
 
-    def test_shards_load_like_a_single_file(self, folder: Path, tmp_path: Path) -> None:
-        sharded = write_checkpoint(tmp_path / "sharded", "custom_voice_wide", num_shards=3)
-        one, three = load_model(str(folder)), load_model(str(sharded))
-        for (name, a), (_, b) in zip(
-            one.talker.named_parameters(), three.talker.named_parameters(), strict=True
-        ):
-            assert torch.equal(a, b), name
-
     def test_missing_unexpected_and_misshapen_keys_are_reported(self, folder: Path) -> None:
         path = folder / "model.safetensors"
         weights = load_file(path)
@@ -218,27 +201,8 @@ class TestWholeCheckpoint:
         ):
             assert line in message, line
 
-    def test_layers_beyond_the_config_are_unexpected(self, folder: Path) -> None:
-        path = folder / "config.json"
-        config = json.loads(path.read_text())
-        config["talker_config"]["num_hidden_layers"] -= 1
-        path.write_text(json.dumps(config))
-        with pytest.raises(CheckpointError, match=r"unexpected 'talker\.model\.layers\.2\."):
-            load_model(str(folder))
-
-    def test_a_missing_vocoder_is_named(self, folder: Path) -> None:
-        (folder / "speech_tokenizer" / "model.safetensors").unlink()
-        with pytest.raises(CheckpointError, match=r"speech_tokenizer: no model\.safetensors"):
-            load_model(str(folder))
-
     @pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
     def test_a_broken_tokenizer_is_a_checkpoint_error(self, folder: Path, name: str) -> None:
         (folder / name).write_text('{"a": ')
         with pytest.raises(CheckpointError):
-            load_model(str(folder))
-
-    def test_a_missing_tokenizer_is_a_checkpoint_error(self, folder: Path) -> None:
-        for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
-            (folder / name).unlink()
-        with pytest.raises(CheckpointError, match="tokenizer"):
             load_model(str(folder))

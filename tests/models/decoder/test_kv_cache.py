@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import StaticKVCache, cache_bytes
-from models.qwen3_tts.config import Qwen3TTSConfig
 
 LAYERS, SLOTS, HEADS, POSITIONS, WIDTH = 2, 5, 3, 7, 4
 CONFIG = TransformerConfig(12, 16, LAYERS, 2 * HEADS, HEADS, WIDTH, 1e4, 1e-6, POSITIONS)
@@ -50,13 +48,3 @@ def test_clear_zeroes_the_named_slots_alone(cache: StaticKVCache) -> None:
 def test_bytes_of_the_cache_are_slots_times_bytes_of_one(dtype: torch.dtype) -> None:
     cache = StaticKVCache(CONFIG, SLOTS, POSITIONS, CPU, dtype)
     assert cache.data.nbytes == SLOTS * cache_bytes(CONFIG, POSITIONS, dtype)
-
-
-def test_a_position_of_the_released_talker_takes_114688_bytes() -> None:
-    talker = Qwen3TTSConfig.released("qwen3-tts-0.6b").talker
-    assert cache_bytes(talker, 1, torch.bfloat16) == 114_688
-
-
-def test_a_new_cache_holds_numbers() -> None:
-    data: Tensor = StaticKVCache(CONFIG, 2, 3, CPU, torch.bfloat16).data
-    assert not data.any()

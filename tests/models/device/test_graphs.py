@@ -65,18 +65,6 @@ def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -
     assert all(entry["capture_ms"] >= 0 for entry in runner.stats.captures)
 
 
-def test_the_inputs_of_a_key_are_filled_before_its_capture(
-    capturer: FakeCapturer, work: Work
-) -> None:
-    filled: list[tuple[int, list[int]]] = []
-    runner = GraphRunner("work", work, capturer, lambda key: filled.append((key, [*work.keys])))
-    runner.announce([2, 4])
-    runner.capture()
-    assert filled == [(4, []), (2, [4])]
-    runner.run(4)
-    assert len(filled) == 2
-
-
 def test_a_long_capture_says_how_far_it_is(
     capturer: FakeCapturer,
     work: Work,
@@ -93,13 +81,6 @@ def test_a_long_capture_says_how_far_it_is(
         "capturing work graph 2 of 3",
         "capturing work graph 3 of 3",
     ]
-
-
-def test_size_orders_keys_of_any_kind(capturer: FakeCapturer) -> None:
-    runner: GraphRunner[tuple[int, int]] = GraphRunner("pairs", lambda key: None, capturer)
-    runner.announce([(1, 300), (8, 16), (4, 128)])
-    runner.capture()
-    assert runner.keys == [(4, 128), (1, 300), (8, 16)]
 
 
 def test_replays_where_recorded_and_reads_new_inputs(capturer: FakeCapturer, work: Work) -> None:
@@ -167,16 +148,6 @@ def test_the_usual_key_stands_in_for_smaller_ones_before_anything_is_recorded(
     assert runner.pick(1, 1, worth=5) == 1
 
 
-def test_a_key_that_fails_at_its_second_use_stays_eager(capturer: FakeCapturer, work: Work) -> None:
-    work.syncs_at = {4}
-    runner = GraphRunner("work", work, capturer)
-    runner.announce([4])
-    for _ in range(3):
-        assert torch.equal(runner.run(4), 2 * work.inputs[:4])
-    assert (runner.keys, runner.announced) == ([], [])
-    assert (runner.stats.first_runs, runner.stats.hits, runner.stats.misses) == (1, 0, 2)
-
-
 def test_nothing_is_recorded_inside_the_capture_of_another(
     capturer: FakeCapturer, work: Work
 ) -> None:
@@ -200,27 +171,6 @@ def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
     assert work.keys == [8, 4, 2, 4]
 
 
-def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> None:
-    runner = GraphRunner("work", work, capturer)
-    runner.announce([4])
-    runner.capture()
-    first = runner.run(4)
-    kept = first.clone()
-    work.inputs += 1
-    second = runner.run(4)
-    assert second.data_ptr() == first.data_ptr()
-    assert not torch.equal(first, kept)
-
-
-def test_without_a_capturer_everything_is_eager_and_nothing_is_counted(work: Work) -> None:
-    runner = GraphRunner("work", work, None)
-    runner.announce([8, 4])
-    runner.capture()
-    assert runner.keys == []
-    assert torch.equal(runner.run(4), 2 * work.inputs[:4])
-    assert (runner.stats.hits, runner.stats.misses) == (0, 0)
-
-
 def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
     capturer: FakeCapturer, work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,17 +188,6 @@ def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
     for bucket in (8, 4, 2):
         assert torch.equal(runner.run(bucket), 2 * work.inputs[:bucket])
     assert (runner.stats.hits, runner.stats.misses) == (2, 1)
-
-
-def test_a_failure_without_a_message_is_named_by_its_type(capturer: FakeCapturer) -> None:
-    # It once took the first line of an empty text, and the run died of an IndexError.
-    def fail(bucket: int) -> None:
-        raise RuntimeError
-
-    runner = GraphRunner("work", fail, capturer)
-    runner.announce([2])
-    runner.capture()
-    assert runner.stats.failures == {"2": "RuntimeError"}
 
 
 def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
@@ -381,16 +320,6 @@ def test_what_is_no_replay_is_done_beside(capturer: FakeCapturer, work: Work) ->
     capturer.has_outer_capture = True
     runner.run(1)  # whoever records it knows this thread alone
     assert len(done) == 5
-
-
-def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, work: Work) -> None:
-    runner = GraphRunner("work", work, capturer)
-    runner.announce([4, 2])
-    runner.capture()
-    runner.announce([8, 4, 2])
-    runner.capture()
-    assert work.keys == [4, 2, 8]
-    assert len(runner.stats.captures) == 3
 
 
 def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, work: Work) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 import tiny_fish_speech as tiny
 import torch
-from speak import Row, speak
+from speak import speak
 
-from models.base import RequestError, SpeechRequest, Voice
+from models.base import SpeechRequest, Voice
 from models.dual_ar.model import DualAR
 from models.fish_speech.family import SAMPLING
 from models.registry import load_model
 from models.sampling import Sampling
-from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
@@ -59,33 +58,12 @@ def requests() -> list[SpeechRequest]:
     ]
 
 
-def assert_same(rows: list[Row], expected: list[Row]) -> None:
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        assert row.finish_reason == other.finish_reason, index
-        assert torch.equal(row.codes, other.codes), index
-
-
 def allocate(model: DualAR, num_slots: int) -> None:
     model.allocate(num_slots, max_positions=300, max_frames=FRAMES)
 
 
 def start(model: DualAR, requests: list[SpeechRequest], slots: list[int]) -> None:
     model.prefill([model.prompt(item) for item in requests], slots)
-
-
-def test_the_protocol_is_kept(model: DualAR) -> None:
-    assert isinstance(model, SpeechModel)
-    runners = {runner.name: runner.capturer for runner in model.graph_runners()}
-    assert runners == {"frame": None, "prefill": None}
-
-
-def test_passes_filled_up_to_a_bucket_give_the_same_codes(
-    model: DualAR, requests: list[SpeechRequest]
-) -> None:
-    items = [replace(item, sampling=GREEDY) for item in requests]
-    expected = speak(model, items, 4)
-    model.packed.has_buckets = True
-    assert_same(speak(model, items, 4), expected)
 
 
 def test_a_reference_shapes_speech_but_not_its_length(model: DualAR) -> None:
@@ -129,12 +107,6 @@ def test_references_are_encoded_once_for_icl(model: DualAR) -> None:
     voice = Voice(found[0][0], codes, "Tones.", "icl", model.info.identity, "d")
     (row,) = speak(model, [request(clone=voice)], 1)
     assert len(row.codes) >= 1
-
-
-def test_without_an_encoder_nothing_is_cloned(model: DualAR) -> None:
-    model.voices = None
-    with pytest.raises(RequestError, match="cannot clone a voice"):
-        model.encode_voices([torch.zeros(2000)], ["icl"])
 
 
 def test_stages_cover_a_frame(model: DualAR) -> None:

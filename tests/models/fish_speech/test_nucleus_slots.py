@@ -86,13 +86,6 @@ def test_speech_may_end_at_any_step_but_the_first(sampling: NucleusSlots) -> Non
     assert draw(sampling, logits, 2) == [EOS] * 3  # not a repetition
 
 
-def test_a_new_row_starts_with_an_empty_window(sampling: NucleusSlots) -> None:
-    assign(sampling, [0, 1, 2], [SAMPLING] * 3)
-    sampling.window.fill_(4)
-    assign(sampling, [1], [SAMPLING])
-    assert sampling.window.tolist() == [[4] * WINDOW, [EMPTY] * WINDOW, [4] * WINDOW]
-
-
 def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
     tensors = {
         name: value

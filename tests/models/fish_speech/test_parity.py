@@ -83,7 +83,7 @@ def test_prompts_are_the_official_ids(golden: Any, golden_model: DualAR) -> None
 def test_logits_and_codes_of_a_row_alone_equal_the_official_ones(
     golden: Any, golden_model: DualAR, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for row in golden.rows:
+    for row in golden.rows[::3]:  # the codes of all are compared below
         spoken, first, rest = recorded_logits(golden_model, golden.request(row), monkeypatch)
         check(golden, row, spoken)
         ours = {"first": first[row["first_steps"]], "rest": rest[row["rest_steps"]]}

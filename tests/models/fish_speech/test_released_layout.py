@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 import released_fish_speech as released
 import torch
-from released_checkpoint import disk_bytes, num_bytes, write_sparse
+from released_checkpoint import num_bytes, write_sparse
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import META
-from models.dual_ar.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.dual_ar.convert import read_pickled
+from models.dual_ar.config import WEIGHTS_FILE, CodecConfig
 from models.dual_ar.family import load_tokenizer
 from models.dual_ar.model import DualAR
 from models.dual_ar.tensors import official_shapes
@@ -41,14 +40,6 @@ def test_names_and_shapes_are_those_on_record() -> None:
     shapes = official_shapes(CodecConfig.released())
     assert len(shapes) == released.NUM_CODEC_TENSORS
     assert sum(num_bytes("F32", s) for s in shapes.values()) == 4 * released.NUM_CODEC_WEIGHTS
-
-
-def test_the_released_checkpoint_is_described(folder: Path) -> None:
-    info = describe(str(folder))
-    assert (info.family, info.size, info.can_clone) == ("fish_speech", "4.6b", True)
-    assert (info.num_codebooks, info.sample_rate_hz, info.samples_per_frame) == (10, 44100, 2048)
-    assert info.max_positions == 32768
-    assert disk_bytes(folder) < 2**23, "a vocabulary and headers"
 
 
 def test_every_tensor_finds_its_place(folder: Path) -> None:
@@ -91,14 +82,3 @@ def test_a_download_cut_short_is_seen_without_reading_it(tmp_path: Path, part: s
         file.truncate(path.stat().st_size - 1)
     with pytest.raises(CheckpointError, match=rf"{part}: not a readable safetensors file"):
         describe(str(tmp_path))
-
-
-@pytest.mark.slow
-def test_the_pickled_codec_is_accepted_at_full_size(tmp_path: Path) -> None:
-    """All that `models convert` does but writing 1.6 GB: 541 entries, six of them left out."""
-    released.write_checkpoint(tmp_path, as_pickle=True)
-    with pytest.raises(CheckpointError, match="its codec is still pickled"):
-        describe(str(tmp_path))
-    tensors = read_pickled(tmp_path / PICKLED_FILE, CodecConfig.released())
-    assert len(tensors) == released.NUM_CODEC_TENSORS
-    assert sum(tensor.numel() for tensor in tensors.values()) == released.NUM_CODEC_WEIGHTS

@@ -17,7 +17,6 @@ import pytest
 import tiny_qwen3_tts as tiny
 import torch
 from clones import encode
-from fakes import in_lanes
 from official_package import Line, Reference
 from parity import as_request, check_codes, check_row, check_samples
 from speak import speak
@@ -140,24 +139,6 @@ def test_mixed_batch_equals_official(
     rows = speak(clone_model, requests, 16, frames_per_poll=8, is_compact=True)
     for row, ours in zip(clone_golden.rows, rows, strict=True):
         check_row(clone_golden, row, ours)
-
-
-def test_references_share_vocoder_batches(
-    clone_golden: Any, clone_model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clone_model, "vocoder", in_lanes(clone_model.vocoder, None))
-    rows = [row for row in clone_golden.rows if row["frames"] > 3]
-    codes = [clone_golden.tensors[f"codes.{row['id']}"].long() for row in rows]
-    references = [
-        clone_golden.tensors[f"reference.{row['reference']}"].long()
-        if row["reference_text"]
-        else None
-        for row in rows
-    ]
-    waves = clone_model.decode_audio(codes, references)
-    for row, wave in zip(rows, waves, strict=True):
-        assert len(wave) == row["num_samples"]
-        check_samples(wave[:: row["sample_step"]], clone_golden.tensors[f"samples.{row['id']}"])
 
 
 @pytest.mark.gpu

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from clones import as_voice, encode, random_voice
+from clones import encode, random_voice
 from fakes import FakeCapturer, in_lanes
 from speak import Row, speak
 from tiny_qwen3_tts import SPECS, reference_wave, write_checkpoint
 
-from models.base import SpeechRequest, Voice
+from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 
@@ -105,16 +105,6 @@ def test_graphs_speak_cloned_rows_and_none_is_missed(
         assert runner.stats.hits > 0, runner.name
 
 
-def test_long_prompts_are_prefilled_in_parts(
-    model: Qwen3TTS,
-    requests: list[SpeechRequest],
-    alone: list[Row],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (128, 256))
-    assert_same(speak(model, requests, 16), alone)
-
-
 def test_the_voice_and_its_way_of_cloning_are_heard(model: Qwen3TTS) -> None:
     voice = encode(model, reference_wave(1, 24000), "the first thing")
     others = [
@@ -146,32 +136,3 @@ def test_one_reference_frame_at_a_time(model: Qwen3TTS) -> None:
     for frame, codes in enumerate(voice.codes):
         total = sum(table[code] for table, code in zip(tables, codes, strict=True))
         torch.testing.assert_close(vectors[1 + frame], total)
-
-
-def test_a_bfloat16_model_clones(folder: Path) -> None:
-    model = load_model(str(folder), "cpu", torch.bfloat16)
-    voices: list[Voice] = [
-        encode(model, reference_wave(1, 24000), "what it says"),
-        encode(model, reference_wave(1, 24000)),
-    ]
-    requests = [SpeechRequest("the text", clone=voice, max_frames=12) for voice in voices]
-    for row in speak(model, requests, 2):
-        assert row.finish_reason in ("eos", "max_frames")
-        assert 2 <= len(row.codes) <= 12
-        assert int(row.codes.min()) >= 0
-        assert int(row.codes.max()) < SPEC.codebook_size
-        assert bool(row.samples.isfinite().all())
-        assert len(row.samples) == len(row.codes) * SPEC.samples_per_frame
-
-
-def test_a_voice_survives_storage(model: Qwen3TTS) -> None:
-    # What a voice file keeps is float32 and int64 on the CPU, and nothing else is needed.
-    ((embedding, codes),) = model.encode_voices([reference_wave(1, 24000)], ["icl"])
-    assert codes is not None
-    first = as_voice(model, embedding, codes, "what it says")
-    second = as_voice(model, embedding.clone(), codes.to(torch.int16), "what it says")
-    rows = [
-        speak(model, [SpeechRequest("hi", clone=voice, max_frames=9)], 1)[0]
-        for voice in (first, second)
-    ]
-    assert_same(rows[:1], rows[1:])

@@ -16,11 +16,9 @@ from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
-from models.family import MARKERS, byte_tokenizer
 from models.pace import Pace
 from models.qwen3_tts.config import PACE, Qwen3TTSConfig, VocoderConfig
 from models.qwen3_tts.model import Qwen3TTSNetworks
-from models.qwen3_tts.tensors import vocoder_table
 from models.registry import describe
 from models.sampling import Sampling
 
@@ -247,27 +245,6 @@ class TestSynthetic:
             networks = Qwen3TTSNetworks(config)
         count = sum(p.numel() for p in networks.parameters())
         assert count == RELEASED[name]
-
-    def test_the_vocoder_has_the_released_size(self) -> None:
-        shapes = vocoder_table(VocoderConfig.released()).shapes.values()
-        count = sum(torch.Size(shape).numel() for shape in shapes)
-        assert count == self.DECODER - self.DECODER_UNUSED
-
-    def test_ids_are_the_released_ones(self) -> None:
-        config = Qwen3TTSConfig.released("qwen3-tts-0.6b")
-        assert (config.codec.pad, config.codec.bos, config.codec.eos) == (2148, 2149, 2150)
-        assert (config.text.pad, config.text.bos, config.text.eos) == (151671, 151672, 151673)
-        assert (config.talker.width, config.talker.mlp_width) == (1024, 3072)
-        assert Qwen3TTSConfig.released("qwen3-tts-1.7b").talker.mlp_width == 6144
-
-    def test_the_tokenizer_counts_markers_as_one(self) -> None:
-        newline, byte_ids = 1000 + ord("\n"), byte_tokenizer(MARKERS)
-        ids = byte_ids("<|im_start|>assistant\nHé!<|im_end|>\n<|im_start|>assistant\n")
-        assert ids[:3] == [151644, 77091, newline]
-        assert ids[-5:] == [151645, newline, 151644, 77091, newline]
-        assert ids[3:-5] == [1000 + byte for byte in "Hé!".encode()]
-        assert byte_ids("<|im_start|>user\n")[1] == 872
-        assert max(byte_ids("".join(map(chr, range(32, 0x3000))))) < 151_936
 
     @pytest.mark.slow
     def test_the_same_seed_gives_the_same_weights(self) -> None:

@@ -104,24 +104,6 @@ def assert_same(rows: list[Spoken], expected: list[Spoken]) -> None:
 class TestStaleRows:
     """Nothing of an old row reaches a new one."""
 
-    def test_batches_of_different_sizes_one_after_the_other(
-        self, spoken_alone: Callable[[SpeechRequest], Spoken], model: Qwen3TTS
-    ) -> None:
-        layout = "streaming"
-        batches = [
-            [request(LONG * 2, 20 + i, layout=layout) for i in range(4)],
-            [request(SHORT, 30 + i, layout=layout) for i in range(2)],
-            [request("the ring", 40 + i, layout=layout) for i in range(3)],
-            [request(SHORT, 50, layout=layout)],
-        ]
-        allocate(model, 4, max_trailing=80)
-        for batch in batches:
-            slots = list(range(len(batch)))
-            start(model, batch, slots)
-            rows = finish(model, slots, 4)
-            model.release(slots)
-            assert_same(rows, [spoken_alone(item) for item in batch])
-
     def test_the_penalty_history_is_not_inherited(self, folder: Path, model: Qwen3TTS) -> None:
         greedy = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=3.0)
         item = request(SHORT, sampling=greedy)
@@ -131,28 +113,6 @@ class TestStaleRows:
             rows = finish(model, [0], 1)
             model.release([0])
         assert_same(rows, [alone(load(folder), item)])
-
-    def test_inactive_slots_write_nothing(self, model: Qwen3TTS) -> None:
-        allocate(model, 4)
-        start(model, [request(max_frames=5)], [2])
-        model.decode_frames(4, 12)
-        assert status(model, 2).frames <= 5
-        kept = model.slots.codes[2].clone()
-        model.decode_frames(4, 5)
-        assert torch.equal(model.slots.codes[2, :FRAMES], kept[:FRAMES])
-        assert not model.slots.codes[2, 5:FRAMES].any()
-        for slot in (0, 1, 3):
-            assert not model.slots.codes[slot, :FRAMES].any()
-            assert status(model, slot) == SlotStatus(0, False, "")
-            assert model.slots.position[slot] == 0
-
-    def test_codes_are_a_copy(self, model: Qwen3TTS) -> None:
-        allocate(model, 1)
-        start(model, [request(max_frames=3)], [0])
-        (row,) = finish(model, [0], 1)
-        kept = row.codes.clone()
-        model.release([0])
-        assert torch.equal(row.codes, kept)
 
 
 ITEMS = [request(LONG, 3), request("the ring", 4), request(SHORT, 5)]
@@ -164,21 +124,6 @@ class TestNotFinite:
     @pytest.fixture
     def expected(self, spoken_alone: Callable[[SpeechRequest], Spoken]) -> list[Spoken]:
         return [spoken_alone(item) for item in ITEMS]
-
-    def test_a_prompt_gone_wrong(self, model: Qwen3TTS, expected: list[Spoken]) -> None:
-        # Only the middle text holds the letter g.
-        (poison,) = set(model.tokenize("g"))
-        model.talker.text_embedding.weight[poison] = float("nan")
-        items = [request(SHORT, 5), request("g", 4), request("err", 6)]
-        allocate(model, 4)
-        start(model, items, [2, 0, 3])
-        assert status(model, 0) == SlotStatus(0, True, "nan")
-        first = finish(model, [2, 3], 4)
-        assert_same(first[:1], [expected[2]])
-        model.release([0], is_failed=True)
-        assert model.talker.decoder.cache.data.isfinite().all()
-        start(model, [request(SHORT, 5)], [0])
-        assert_same(finish(model, [0], 4), [expected[2]])
 
     @torch.inference_mode()
     def test_a_cache_gone_wrong_midway(self, model: Qwen3TTS, expected: list[Spoken]) -> None:
@@ -194,27 +139,6 @@ class TestNotFinite:
         model.release([0], is_failed=True)
         start(model, [ITEMS[0]], [0])
         assert_same(finish(model, [0], 4), [expected[0]])
-
-
-class TestMove:
-    """Compaction: a row with streamed text goes on in another slot."""
-
-    @pytest.mark.parametrize("frames", [0, 1, 6])
-    def test_codes_stay_the_same(
-        self, spoken_alone: Callable[[SpeechRequest], Spoken], model: Qwen3TTS, frames: int
-    ) -> None:
-        items = [request(text, 3, layout="streaming") for text in (LONG, "the ring")]
-        expected = [spoken_alone(item) for item in items]
-        allocate(model, 8, max_trailing=40)
-        start(model, [request(SHORT, 9), *items], [1, 5, 6])
-        if frames:
-            model.decode_frames(8, frames)
-        model.release([1])
-        model.move([5, 6], [1, 0])
-        assert_same(finish(model, [1, 0], 2), expected)
-        # The slots they left are free for others.
-        start(model, [items[1]], [5])
-        assert_same(finish(model, [5], 8), expected[1:])
 
 
 class TestStreaming:
@@ -335,21 +259,3 @@ class TestGraphs:
             whole.run((1, 64))
         assert ran[-2:] == [("vocoder", (1, 64))] * 2
         assert whole.keys == [(1, 64)]
-
-    def test_capture_leaves_clean_slots(self, folder: Path, model: Qwen3TTS) -> None:
-        recorded, _ = self.with_graphs(folder)
-        allocate(recorded, 4)
-        recorded.capture(4, FRAMES)
-        assert all(not tensor.any() for tensor in recorded.slots._per_slot())
-        start(recorded, [request()], [1])
-        assert_same(finish(recorded, [1], 2), [alone(model, request())])
-
-    def test_new_buffers_drop_the_old_graphs(self, folder: Path) -> None:
-        recorded, _ = self.with_graphs(folder)
-        allocate(recorded, 4)
-        recorded.capture(4, FRAMES)
-        allocate(recorded, 2)
-        assert recorded.frames.keys == []
-        assert recorded.frames.stats.captures == []
-        recorded.capture(2, FRAMES)
-        assert recorded.frames.keys == [2, 1]

@@ -64,14 +64,6 @@ def test_packed_prompts_give_the_same_codes(model: Qwen3TTS, max_batch: int) -> 
     assert stats.failures == {}
 
 
-def test_without_graphs_too(model: Qwen3TTS) -> None:
-    items = requests(5)
-    expected = speak(model, items, 4)
-    model.packed.has_buckets = True
-    assert_same(speak(model, items, 4), expected)
-    assert model.packed.runner.stats.hits == 0
-
-
 def test_a_bucket_that_was_not_recorded_counts_as_a_miss(model: Qwen3TTS) -> None:
     pack(model)
     model.allocate(4, max_positions=120, max_frames=FRAMES)
@@ -100,15 +92,6 @@ def test_a_prompt_longer_than_every_bucket_runs_alone(
     assert_same(speak(model, items, 8, has_graphs=True), expected)
     assert model.packed.runner.stats.misses > 0
     assert model.packed.runner.stats.hits > 0
-
-
-def test_more_rows_than_a_pass_holds(model: Qwen3TTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = requests(8)
-    expected = speak(model, items, 8)
-    monkeypatch.setattr("models.slots.prefill.MAX_ROWS", 3)
-    pack(model)
-    assert_same(speak(model, items, 8, has_graphs=True), expected)
-    assert model.packed.runner.stats.hits == 3
 
 
 def test_a_long_pass_leaves_nothing_for_a_short_one(model: Qwen3TTS) -> None:

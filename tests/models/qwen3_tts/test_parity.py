@@ -101,17 +101,6 @@ def test_gpu_float32_equals_official(
         check_row(golden, row, ours)
 
 
-def test_long_codes_are_decoded_in_the_official_chunks(
-    golden: Any, golden_model: SpeechModel
-) -> None:
-    codes = tiny.random_codes(tiny.SPECS[golden.spec], golden.seed, golden.long["frames"])
-    short = codes[:7]
-    samples, mate = golden_model.decode_audio([codes, short])
-    assert len(samples) == golden.long["num_samples"]
-    check_samples(samples[:: golden.long["sample_step"]], golden.tensors["samples.long"])
-    check_samples(mate, samples[: len(mate)])
-
-
 def load_draws() -> list[tuple[dict[str, Any], Tensor, Tensor]]:
     """Settings, logits and official probabilities of the golden draws."""
     cases = json.loads((ORACLE / "golden_draws.json").read_text(encoding="utf-8"))["cases"]

@@ -103,10 +103,6 @@ def test_lengths_the_official_code_gave(config: Qwen3TTSConfig, design: Qwen3TTS
     assert lengths == [10, 21, 20, 21, 28]
 
 
-def test_auto_takes_the_short_think_form(config: Qwen3TTSConfig) -> None:
-    assert build(config).codec_ids[3:8] == [NO_THINK, THINK_BOS, THINK_EOS, RYAN, PAD]
-
-
 @pytest.mark.parametrize(
     ("voice", "language", "expected"),
     [
@@ -139,11 +135,6 @@ def test_an_instruction_is_ignored_where_the_official_package_drops_it(
     assert build(config, instruct="").text_ids == build(config).text_ids
 
 
-def test_voice_design_has_no_speaker_position(design: Qwen3TTSConfig) -> None:
-    prompt = build(design, voice=None, language="english")
-    assert prompt.codec_ids[3:8] == [THINK, THINK_BOS, ENGLISH, THINK_EOS, PAD]
-
-
 @pytest.mark.parametrize("layout", ["auto", "non_streaming"])
 def test_auto_means_non_streaming(config: Qwen3TTSConfig, layout: str) -> None:
     assert build(config, layout=layout).trailing_ids == []
@@ -153,19 +144,6 @@ def test_a_text_of_one_token_streams_its_end(config: Qwen3TTSConfig) -> None:
     prompt = build(config, text="yes", layout="streaming")
     assert prompt.trailing_ids == [TTS_EOS]
     assert build(config, text="yes").num_tokens == 11
-
-
-def test_positions_pair_up(config: Qwen3TTSConfig) -> None:
-    for layout in ("streaming", "non_streaming"):
-        for instruct in (None, "be calm"):
-            prompt = build(config, layout=layout, instruct=instruct)
-            assert len(prompt.text_ids) == len(prompt.codec_ids) == prompt.num_tokens
-            assert all(text >= 0 for text in prompt.text_ids)
-
-
-def test_the_request_travels_with_its_prompt(config: Qwen3TTSConfig) -> None:
-    request = SpeechRequest(TEN, "ryan", seed=7)
-    assert build_prompt(config, tokenize, request).request is request
 
 
 @pytest.mark.parametrize(
@@ -259,11 +237,6 @@ def test_reference_frames_stand_beside_the_texts(
     assert prompt.text_ids == [*HEAD_TEXT, *spoken, *[TTS_PAD] * (frames + 1)]
     assert prompt.codec_ids == [*HEAD_CODEC, *[PAD] * len(spoken), *codes]
     assert prompt.trailing_ids == []
-
-
-def test_a_cloned_voice_may_have_a_name(base: Qwen3TTSConfig) -> None:
-    named = build(base, voice="narrator", language="english", clone=voice())
-    assert named.codec_ids == clone(base, voice()).codec_ids
 
 
 @pytest.mark.parametrize(

@@ -78,19 +78,6 @@ def test_a_released_checkpoint_is_read_as_it_is(name: str, release: Release) -> 
     assert num_values(main_networks(model)) == num_values(read_tensors(folder, META).values())
 
 
-@pytest.mark.parametrize("options", [{"num_shards": 3}, {"has_metadata": True}], ids=str)
-def test_files_laid_out_otherwise_hold_the_same(options: dict[str, Any], release: Release) -> None:
-    folder = release(BASE, **options)
-    assert len(list(folder.glob("model*.safetensors"))) == options.get("num_shards", 1)
-    assert describe(str(folder)).can_clone
-    expected = num_values(read_tensors(folder, META).values())
-    assert num_values(main_networks(load_meta(folder))) == expected
-
-
-def test_a_custom_voice_without_metadata_loads(release: Release) -> None:
-    assert load_meta(release(CUSTOM_VOICE, has_metadata=False)).info.type == "custom_voice"
-
-
 @pytest.mark.parametrize(
     ("part", "name", "defect"),
     [
@@ -134,24 +121,3 @@ def test_a_download_cut_short_is_seen_without_reading_it(part: str, release: Rel
         file.truncate(path.stat().st_size - 1)
     with pytest.raises(CheckpointError, match=rf"{path.name}: not a readable safetensors file"):
         describe(str(path.parents[part.count("/")]))
-
-
-def test_a_type_of_weights_that_is_not_read_is_named(release: Release) -> None:
-    folder = release(CUSTOM_VOICE)
-    tensors = released.read_tensor_list(CUSTOM_VOICE)
-    name = "talker.codec_head.weight"
-    tensors[name] = "F8_E4M3", tensors[name][1]
-    released.write_sparse(folder / "model.safetensors", tensors)
-    with pytest.raises(
-        CheckpointError, match=f"{name} is stored as F8_E4M3, which is not supported"
-    ):
-        describe(str(folder))
-
-
-def test_the_template_has_its_released_ids(release: Release) -> None:
-    """A vocabulary of the release's form: no `#version` line, added tokens by their own file."""
-    model = load_meta(release(CUSTOM_VOICE))
-    marked = "<|im_start|>assistant\n<tts_pad><tts_text_bos><tts_text_eod><|im_end|>"
-    assert model.tokenize(marked) == [151644, 77091, 198, 151671, 151672, 151673, 151645]
-    assert model.tokenize("<|audio_pad|>") == [151675]
-    assert len(model.tokenize("th")) == 1, "the first merge is none of a version line"

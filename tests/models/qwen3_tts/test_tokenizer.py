@@ -114,20 +114,6 @@ def test_the_template_has_the_released_ids(folder: Path, tokenize: Tokenize) -> 
     assert [text.pad, text.bos, text.eos] == controls
 
 
-def test_the_first_merge_counts_without_a_version_line(folder: Path, tokenize: Tokenize) -> None:
-    # Readers that take the first line for a `#version` line lose this one.
-    assert not (folder / "merges.txt").read_text(encoding="utf-8").startswith("#")
-    assert tokenize("a   b") == ids_of("a", "ĠĠ", "Ġ", "b")
-
-
-def test_a_version_line_changes_nothing(folder: Path, tokenize: Tokenize, tmp_path: Path) -> None:
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    text = (copy / "merges.txt").read_text(encoding="utf-8")
-    (copy / "merges.txt").write_text(f"#version: 0.2\n{text}", encoding="utf-8")
-    line = "a   b iPhone, in <|im_end|> user"
-    assert load_tokenizer(copy, ROWS)(line) == tokenize(line)
-
-
 def test_every_added_token_has_its_released_id(tokenize: Tokenize) -> None:
     added = added_ids()
     assert sorted(added.values()) == list(range(151643, 151676))

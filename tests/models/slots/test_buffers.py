@@ -92,15 +92,6 @@ def test_frames_are_kept_in_order_up_to_the_limit(slots: SlotBuffers) -> None:
     assert slots.position.tolist() == [12, 11 + MAX_FRAMES, 0, 0]
 
 
-def test_a_limit_of_one_keeps_one_frame(slots: SlotBuffers) -> None:
-    admit(slots, [0], [1], [1])
-    advance(slots, 1, [3], [4])
-    assert status(slots)[0] == SlotStatus(1, True, "max_frames")
-    advance(slots, 1, [8], [4])
-    assert status(slots)[0] == SlotStatus(1, True, "max_frames")
-    assert slots.codes[0, :MAX_FRAMES, 0].tolist() == [3, 0, 0, 0, 0]
-
-
 def test_end_of_speech_keeps_the_frame_before_it(slots: SlotBuffers) -> None:
     admit(slots, [0], [1], [4])
     advance(slots, 1, [3], [4])
@@ -108,12 +99,6 @@ def test_end_of_speech_keeps_the_frame_before_it(slots: SlotBuffers) -> None:
     advance(slots, 1, [EOS], [5])
     assert status(slots)[0] == SlotStatus(2, True, "eos")
     assert slots.codes[0, :MAX_FRAMES, 0].tolist() == [3, 4, 0, 0, 0]
-
-
-def test_a_row_that_ends_by_itself_on_its_last_frame_is_no_runaway(slots: SlotBuffers) -> None:
-    admit(slots, [0], [1], [1])
-    advance(slots, 1, [3], [EOS])
-    assert status(slots)[0] == SlotStatus(1, True, "eos")
 
 
 @pytest.mark.parametrize(("work", "next_code"), [(-1, 1), (3, -1)])
@@ -127,16 +112,6 @@ def test_a_code_that_could_not_be_drawn_ends_that_row_alone(
     assert status(slots)[1] == SlotStatus(2, False, "")
     assert slots.code.tolist()[:2] == [max(next_code, 0), 4]
     assert slots.codes[1, :2, 0].tolist() == [3, 5]
-
-
-def test_inactive_slots_keep_nothing(slots: SlotBuffers) -> None:
-    admit(slots, [1], [1], [4])
-    for _ in range(3):
-        advance(slots, SLOTS, [50, 60, -1, 80], [1, 1, -1, EOS])
-    assert status(slots)[0] == status(slots)[2] == status(slots)[3] == RUNNING
-    assert slots.position.tolist() == [0, 14, 0, 0]
-    others = slots.codes[[0, 2, 3], :MAX_FRAMES]
-    assert not others.any()
 
 
 def test_a_smaller_bucket_leaves_the_slots_above_it_alone(slots: SlotBuffers) -> None:
@@ -163,11 +138,6 @@ def test_trailing_text_of_one_entry_needs_no_gather() -> None:
     assert text.data_ptr() == slots.trailing.data_ptr()
 
 
-def everything(slots: SlotBuffers, slot: int) -> list[Tensor]:
-    """All state of one slot."""
-    return [tensor[slot].clone() for tensor in slots._per_slot()]
-
-
 def test_every_buffer_of_slots_is_moved_and_released(slots: SlotBuffers) -> None:
     # A buffer added later and forgotten in `_per_slot` would leak from row to row.
     scratch = {"work", "next_code"}  # written anew by every frame before they are read
@@ -178,27 +148,6 @@ def test_every_buffer_of_slots_is_moved_and_released(slots: SlotBuffers) -> None
     }
     listed = {id(tensor) for tensor in slots._per_slot()}
     assert {name for name in owned if id(getattr(slots, name)) in listed} == owned
-
-
-def test_move_takes_everything_along_and_clears_the_source(slots: SlotBuffers) -> None:
-    admit(slots, [2, 3], [5, 6], [3, 4])
-    advance(slots, SLOTS, [1, 1, 8, 9], [1, 1, 5, 6])
-    before = [everything(slots, 2), everything(slots, 3)]
-    slots.move(torch.tensor([3, 2]), torch.tensor([0, 1]))
-    for old, new in ((before[1], 0), (before[0], 1)):
-        assert all(torch.equal(a, b) for a, b in zip(old, everything(slots, new), strict=True))
-    for slot in (2, 3):
-        assert not any(tensor.any() for tensor in everything(slots, slot))
-
-
-def test_release_leaves_nothing_of_the_old_row(slots: SlotBuffers) -> None:
-    admit(slots, [0, 1], [5, 6], [3, 4])
-    advance(slots, 2, [8, 9], [-1, 6])
-    slots.hidden[0] = float("nan")
-    kept = everything(slots, 1)
-    slots.release(torch.tensor([0]))
-    assert not any(tensor.any() for tensor in everything(slots, 0))
-    assert all(torch.equal(a, b) for a, b in zip(kept, everything(slots, 1), strict=True))
 
 
 def test_a_poll_is_a_snapshot(slots: SlotBuffers) -> None:

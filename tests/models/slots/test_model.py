@@ -11,7 +11,7 @@ import tiny_qwen3_tts
 import torch
 
 from kernels.launch.dispatch import AUTO, Kernels, current
-from models.base import Prompt, RequestError, SpeechRequest
+from models.base import Prompt, SpeechRequest
 from models.registry import load_model
 from models.slots.model import SpeechModel
 
@@ -206,9 +206,3 @@ def test_two_models_of_a_process_run_their_own_kernels(
         after = named[name].given_up("swiglu: no C compiler") if name == "portable" else named[name]
         assert found == [named[name], after, after]
     assert current() == AUTO
-
-
-def test_a_checkpoint_without_encoders_says_why(model: SpeechModel) -> None:
-    model.voices = None
-    with pytest.raises(RequestError, match=f"cannot clone a voice: it is a {model.info.type}"):
-        model.encode_voices([torch.zeros(100)], ["icl"])

@@ -86,14 +86,6 @@ def test_the_penalty_is_over_a_rows_own_codes(sampling: SamplingSlots) -> None:
     assert first(sampling, logits, 5) == [4, 4, 4, 4]  # a new row starts without history
 
 
-def test_a_row_that_is_not_finite_draws_nothing_and_the_others_do(sampling: SamplingSlots) -> None:
-    assign(sampling, [0, 1, 2, 3], [GREEDY, Sampling(), GREEDY, GREEDY])
-    logits = torch.zeros(SLOTS, VOCAB)
-    logits[:, 6] = 30.0
-    logits[1, 2], logits[2, 3] = float("nan"), float("inf")
-    assert first(sampling, logits, 3) == [6, -1, -1, 6]
-
-
 def test_draws_are_addressed_by_seed_frame_and_codebook(sampling: SamplingSlots) -> None:
     assign(sampling, [0, 1, 2, 3], [Sampling()] * 4)
     frames = torch.tensor([4, 7])
@@ -104,19 +96,6 @@ def test_draws_are_addressed_by_seed_frame_and_codebook(sampling: SamplingSlots)
     assert torch.equal(
         sampling.draws(slice(0, 2), frames, 1), uniforms(torch.tensor([100, 101]), frames, 5)[:, :1]
     )
-
-
-def test_rows_with_different_settings_share_a_batch(sampling: SamplingSlots) -> None:
-    mixed = [GREEDY, Sampling(), Sampling(top_p=0.3, top_k=0), Sampling(temperature=2.0, top_k=3)]
-    assign(sampling, [0, 1, 2, 3], mixed)
-    logits = torch.randn(SLOTS, VOCAB) * 2
-    together = [first(sampling, logits, step) for step in range(8)]
-    for slot, row in enumerate(mixed):
-        alone = SamplingSlots(SLOTS, VOCAB, sampling.suppress, EOS, torch.device("cpu"))
-        assign(alone, [slot], [row])
-        assert [first(alone, logits, step)[slot] for step in range(8)] == [
-            codes[slot] for codes in together
-        ]
 
 
 def test_move_takes_settings_seed_and_history_along(sampling: SamplingSlots) -> None:

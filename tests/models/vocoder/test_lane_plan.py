@@ -62,11 +62,6 @@ def test_batches_are_buckets_filled_exactly(seed: int) -> None:
             assert place.start + sizes[place.row] <= batch.num_frames
 
 
-def test_equal_rows_fill_their_lanes() -> None:
-    batches = plan_lanes([125] * 32, (*BUCKETS, 1024), 4, 3)
-    assert [batch.key for batch in batches] == [(4, 1024)]
-
-
 def test_lanes_that_are_not_full_take_a_shorter_bucket() -> None:
     assert [batch.key for batch in plan_lanes([100], BUCKETS, 4, 3)] == [(1, 128)]
     assert [batch.key for batch in plan_lanes([512] * 7 + [9], BUCKETS, 4, 3)] == [
@@ -93,33 +88,9 @@ def test_batches_in_one_larger_shape_share_its_lanes() -> None:
     ]
 
 
-def test_no_batch_shares_lanes_that_are_taken_or_of_another_shape() -> None:
-    planned = plan_lanes([512] * 7 + [9], BUCKETS, 4, 3)
-    found = share_lanes(planned, [(4, 512), (4, 512), (2, 512), (2, 512)])
-    assert [batch.key for batch in found] == [(4, 512), (4, 512), (2, 512)]
-    assert [len(batch.places) for batch in found] == [4, 2, 2]
-    assert share_lanes(planned, [batch.key for batch in planned]) == planned
-    assert share_lanes([], []) == []
-
-
 def test_a_row_longer_than_a_lane_is_refused() -> None:
     with pytest.raises(ValueError, match="a row of 65 frames in lanes of 64"):
         fill_lanes([3, 65], 64, 1)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_of_some_lanes_lie_in_the_same_lanes_alone(seed: int) -> None:
-    rng = random.Random(seed)
-    sizes = [rng.randint(20, 400) for _ in range(rng.randint(2, 40))]
-    lanes = fill_lanes(sizes, 1024, 3)
-    first = [lane for lane in lanes if any(row == 0 for row, _ in lane)]
-    assert first[0][0] == (0, 0)
-    others = [lane for lane in lanes if lane not in first]
-    kept = first + rng.sample(others, rng.randint(0, len(others)))
-    rows = sorted(row for lane in kept for row, _ in lane)
-    again = fill_lanes([sizes[row] for row in rows], 1024, 3)
-    found = [[(rows[index], start) for index, start in lane] for lane in again]
-    assert sorted(found) == sorted(kept)
 
 
 class TestChoice:

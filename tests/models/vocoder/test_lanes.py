@@ -141,18 +141,6 @@ def test_fewer_lanes_take_less_and_sound_alike(real: Vocoder) -> None:
 
 
 @torch.inference_mode()
-def test_what_is_handed_out_outlives_the_next_pass(real: Vocoder) -> None:
-    """Passes write into static outputs now, one of each shape."""
-    runner, _ = packed(real)
-    first, second = rows_of([60, 40]), rows_of([60, 40], seed=9)
-    waves = runner.decode(first)
-    before = [wave.clone() for wave in waves]
-    others = runner.decode(second)
-    assert all(torch.equal(wave, other) for wave, other in zip(waves, before, strict=True))
-    assert not torch.equal(waves[0], others[0])
-
-
-@torch.inference_mode()
 def test_few_rows_run_in_one_full_lane_until_their_own_pays(real: Vocoder) -> None:
     runner, lanes = packed(real, FakeCapturer())
     runner.announce(2, 60)
@@ -182,14 +170,6 @@ def test_a_runs_last_rows_share_the_one_graph_there_is(real: Vocoder) -> None:
     rows = rows_of([200, 30, 299, 298, 297, 296], seed=20)  # where others were before
     assert_close(runner.decode(rows), alone(real).decode(rows))
     assert lanes.whole.stats.hits == 2
-
-
-def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
-    # 42 before: every power of two up to 32 rows times seven lengths.
-    runner, lanes = packed(real, Recorder())
-    record(runner, 256, 400)
-    full = [(MAX_LANES, LANE_FRAMES), (2, LANE_FRAMES), (1, LANE_FRAMES)]
-    assert lanes.whole.keys == [*full, *((1, frames) for frames in LANE_BUCKETS[::-1])]
 
 
 def test_latents_of_whole_rows_have_lanes_as_long_as_the_longest(real: Vocoder) -> None:
@@ -280,9 +260,6 @@ class TestChoice:
         assert lanes.lane_buckets[-1] == 128
         assert runner.choose([60] * 4, [0] * 4) == []
         assert runner.choose([60] * 5, [0] * 5) == [0, 1]
-
-    def test_any_rows_elsewhere(self, real: Vocoder) -> None:
-        assert alone(real).choose([3, 5], [0, 0]) == [0, 1]
 
 
 @pytest.mark.gpu

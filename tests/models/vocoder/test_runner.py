@@ -146,11 +146,6 @@ def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None
     assert runner.layout.runners == []
 
 
-def test_lanes_are_filled_without_padding_each_row(network: Any) -> None:
-    lanes_runner(network, None).decode(random_rows([20, 3, 30, 310, 5, 31, 16]))
-    assert network.shapes == [(1, 3, 512)]  # 440 frames and six gaps
-
-
 @pytest.mark.parametrize(
     ("max_batch", "max_frames"), [(1, 10), (2, 300), (4, 301), (3, 40), (64, 20), (16, 1000)]
 )
@@ -167,14 +162,6 @@ def test_after_capture_no_row_within_the_limits_misses(
             assert torch.equal(wave, whole(row))
     assert lanes.whole.stats.misses == 0
     assert lanes.whole.stats.hits > 0
-
-
-def test_captured_lanes_bound_the_later_ones(network: Any) -> None:
-    # 32 finished rows once went through in one batch although graphs were captured for 4 only.
-    runner, lanes = captured(network, CUT, 4, 20)
-    assert sorted(lanes.whole.keys) == [(1, 64), (1, 128)]
-    runner.decode(random_rows([10] * 32))
-    assert (lanes.whole.stats.misses, lanes.whole.stats.hits) == (0, 4)
 
 
 @pytest.mark.parametrize("cut", [CUT, WINDOWS], ids=["whole", "windows"])
@@ -260,13 +247,6 @@ def test_windows_of_whole_latents_are_exact(network: Any, make: Any) -> None:
     rows = random_rows([1, 9, 10, 11, 13, 20, 99, 110, 111, 205])
     for row, wave in zip(rows, make(cut_by(network, WINDOWS), None).decode(rows), strict=True):
         assert torch.equal(wave, whole(row)), len(row)
-
-
-def test_chunks_of_a_row_share_its_latents(network: Any) -> None:
-    vocoder_runner(cut_by(network, WINDOWS), None).decode(random_rows([95]))
-    assert network.shapes == [(1, CODEBOOKS, 10)]  # the first chunk looks back on nothing
-    assert network.fronts == [(1, CODEBOOKS, 95)]  # all others: one pass over the row
-    assert network.rendered == [(1, 13, 1)] * 8 + [(1, 8, 1)]
 
 
 @pytest.mark.parametrize(("max_batch", "max_frames"), [(1, 8), (4, 10), (2, 11), (8, 60), (4, 300)])

@@ -66,17 +66,6 @@ def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
     assert (out / "a/b.TextGrid").is_file()
 
 
-def test_run_again_only_what_is_new_is_aligned(tmp_path: Path) -> None:
-    out = spoken(tmp_path / "out", {"row_id": "a"}, {"row_id": "b"}, {"row_id": "c"})
-    assert aligned(out, FakeAligner(), only=("a", "b")).events.num(Event.MEASURED) == 2
-    (out / f"b{WORDS_SUFFIX}").unlink()
-    again = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX,))
-    kinds = Event.MEASURED_BEFORE, Event.MEASURED
-    assert [again.events.num(kind) for kind in kinds] == [1, 2]
-    assert (out / "a.words.vtt").is_file(), "made of what was found"
-    assert aligned(out, FakeAligner()).events.num(Event.MEASURED_BEFORE) == 3
-
-
 def test_a_file_name_of_another_row_stays_its_own(tmp_path: Path) -> None:
     """`a.words.vtt` would be the words of row `a`, and is the subtitles of row `a.words`."""
     out = spoken(tmp_path / "out", {"row_id": "A"}, {"row_id": "a.words"})

@@ -10,7 +10,6 @@ import pytest
 
 from tts_cli.app import look
 from tts_cli.errors import SetupError
-from tts_cli.named import shown_size
 
 
 def test_a_place_that_tells_no_size_is_not_full(
@@ -40,21 +39,3 @@ def test_unknown_space_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(look.shutil, "disk_usage", fail)
     assert "is unknown" in (look.check_space(tmp_path, 1) or "")
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "words"),
-    [
-        (0, "0 bytes"),
-        (1, "1 byte"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_950, "1.0 MB"),  # this was 1000.0 kB
-        (22_927_200_000, "22.9 GB"),  # this was 22,927.2 MB
-        (40_000, "40.0 kB"),  # and this 0.0 MB
-        (2e15, "2,000.0 TB"),
-    ],
-)
-def test_sizes_show_their_first_digits(num_bytes: float, words: str) -> None:
-    assert shown_size(num_bytes) == words

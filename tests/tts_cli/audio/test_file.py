@@ -7,12 +7,10 @@ import io
 import numpy as np
 import pytest
 import soundfile
-from safetensors.numpy import load
 
 from tts_cli.audio.file import (
     check_format,
     encode,
-    encode_codes,
     in_blocks,
     resample,
     to_float,
@@ -77,14 +75,6 @@ def test_wav_equals_libsndfile() -> None:
     assert encode(TONE, RATE, "wav", "PCM_16") == buffer.getvalue()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 1920])
-@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
-def test_odd_lengths(count: int, subtype: str) -> None:
-    data = encode(TONE[:count], RATE, "wav", subtype)
-    assert len(data) % 2 == 0
-    assert len(soundfile.read(io.BytesIO(data))[0]) == count
-
-
 def test_rounding_and_clipping() -> None:
     step = 1 / 32767
     values = np.array([0, 0.4 * step, 0.6 * step, -0.6 * step, 1, -1, 1.5, -9], np.float32)
@@ -108,23 +98,10 @@ def test_not_a_number_is_refused(bad: float, format: str, subtype: str) -> None:
         encode(values, RATE, format, check_format(format, subtype, RATE))
 
 
-def test_no_samples() -> None:
-    with pytest.raises(RowError, match="no audio"):
-        encode(TONE[:0], RATE, "wav", "PCM_16")
-
-
 def test_long_vorbis() -> None:
     """Handing minutes to libsndfile's Vorbis encoder at once has overflown its stack."""
     data = encode(np.tile(TONE, 120), RATE, "ogg", "VORBIS")
     assert soundfile.info(io.BytesIO(data)).frames == 120 * RATE
-
-
-def test_codes() -> None:
-    codes = np.arange(32).reshape(2, 16)
-    tensor = load(encode_codes(codes))["codes"]
-    assert tensor.dtype == np.int16
-    assert (tensor == codes).all()
-    assert load(encode_codes(codes.T))["codes"].shape == (16, 2)
 
 
 @pytest.mark.parametrize("rate", [44_056, 96_000])

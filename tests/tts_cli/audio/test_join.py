@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tts_cli.audio.join import MARGIN_S, JoinedPart, Pauses, join, speech_span
+from tts_cli.audio.join import MARGIN_S, Pauses, join, speech_span
 from tts_cli.text.boundaries import Boundary
 
 Array = np.ndarray[Any, Any]
@@ -30,13 +30,6 @@ def gap_s(joined: Array, rate_hz: int = RATE_HZ) -> float:
     """Seconds between the first tone's end and the second one's start."""
     loud = np.flatnonzero(np.abs(joined.astype(np.int64)) > 900)
     return float(np.diff(loud).max()) / rate_hz
-
-
-def test_one_part_stays_as_it_was() -> None:
-    part = voice(0.5, 0.3, 0.4)
-    joined, places = join([part], [], RATE_HZ)
-    assert joined is part
-    assert places == [JoinedPart(0, len(part))]
 
 
 @pytest.mark.parametrize("boundary", list(Boundary))
@@ -63,14 +56,6 @@ def test_a_text_can_say_each_pause(silence_s: float, dc: float) -> None:
     steps = np.abs(np.diff(joined.astype(np.int64)))
     edges = [place.start for place in places] + [place.end for place in places]
     assert max(int(steps[max(0, edge - 3) : edge + 3].max()) for edge in edges) < 60
-
-
-def test_one_part_may_have_silence_at_its_ends() -> None:
-    part = voice(0.5, 0.3, 0.4)
-    joined, places = join([part], [], RATE_HZ, None, 1.0)
-    assert places[0].start == 0
-    assert np.array_equal(joined[: round(0.7 * RATE_HZ)], part[: round(0.7 * RATE_HZ)])
-    assert len(joined) / RATE_HZ == pytest.approx(0.3 + 0.5 + 1.0, abs=0.02)
 
 
 def test_the_ends_of_the_row_are_not_cut() -> None:

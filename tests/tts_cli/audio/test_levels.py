@@ -74,13 +74,6 @@ def test_silences(dtype: type) -> None:
 
 
 @DTYPES
-def test_silence_at_one_end_is_none_inside(dtype: type) -> None:
-    levels = found(np.concatenate([tone(1), tone(3, 0)]), dtype)
-    assert levels.silence_start_s == levels.silence_inside_s == 0
-    assert levels.silence_end_s == pytest.approx(3)
-
-
-@DTYPES
 @pytest.mark.parametrize("seconds", [0.001, 2.0])
 def test_digital_silence_has_no_level(dtype: type, seconds: float) -> None:
     """Minus infinity is no JSON."""

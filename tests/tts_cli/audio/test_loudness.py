@@ -18,9 +18,7 @@ from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.loudness import (
     NAMED,
     LevelTarget,
-    block_lufs,
     floor_dbfs,
-    gated_lufs,
     level,
     limit,
     measured,
@@ -104,15 +102,6 @@ def test_short_audio_goes_by_its_rms() -> None:
     assert rms_dbfs(louder) == pytest.approx(-23, abs=0.03)
 
 
-@pytest.mark.parametrize("samples", [np.zeros(1), np.zeros(RATE_HZ)])
-def test_silence_stays_silence(samples: Array) -> None:
-    samples = samples.astype(np.float32)
-    for text in ("ebu", "acx"):
-        louder, found = level(samples, RATE_HZ, LevelTarget.of(text))
-        assert louder is samples
-        assert (found.level_by, found.gain_db, found.after_db) == (None, 0.0, None)
-
-
 def test_what_is_hardly_there_is_not_blown_up() -> None:
     noise = 1e-5 * np.random.default_rng(0).standard_normal(RATE_HZ).astype(np.float32)
     target = LevelTarget.of("acx")
@@ -164,21 +153,6 @@ def test_the_floor_is_that_of_the_pauses() -> None:
     hiss = 10 ** (-45 / 20) * np.random.default_rng(1).standard_normal(len(samples))
     _, found = level((samples + hiss).astype(np.float32), RATE_HZ, target)
     assert any(miss.kind is Kind.NOISE_FLOOR for miss in found.misses(target))
-
-
-def test_blocks_make_the_same_loudness() -> None:
-    samples = bursts(5)
-    whole = measured(samples, RATE_HZ, "lufs")[1]
-    assert gated_lufs(block_lufs(samples, RATE_HZ)) == pytest.approx(whole, abs=1e-6)
-    assert gated_lufs([]) is None
-    assert gated_lufs([-71.0, -math.inf]) is None
-
-
-def test_nothing_of_it_depends_on_other_rows() -> None:
-    samples = bursts(1, seed=3)
-    first = level(samples, RATE_HZ, LevelTarget.of("podcast"))[0]
-    level(bursts(2, seed=4), RATE_HZ, LevelTarget.of("podcast"))
-    assert np.array_equal(first, level(samples, RATE_HZ, LevelTarget.of("podcast"))[0])
 
 
 def test_help_and_guide_name_the_limits_of_the_code() -> None:

@@ -67,17 +67,6 @@ def test_a_text_is_no_line_of_times(format: str, arrow: str) -> None:
     assert f"\na{arrow}b\n" in made
 
 
-def test_estimated_times_are_told() -> None:
-    numbers = range(2, 2 + len(list(cues(TEXTS[1]))))
-    starts, ends = (" ".join(map(str, some)) for some in (numbers[1:], numbers[:-1]))
-    assert subtitles(TEXTS[:2], "vtt").startswith(
-        "WEBVTT\n\nNOTE Times are those of the audio, but for these, which are estimated:\n"
-        f"starts of {starts}\nends of {ends}\n\n1\n00:00:00.310 --> "
-    )
-    assert "NOTE All times are those of the audio.\n\n1\n" in subtitles(TEXTS[:1], "vtt")
-    assert "NOTE" not in subtitles(TEXTS[:2], "srt")
-
-
 PARTS = [
     {"text_start": 0, "text_end": 12, "start_s": 0.0, "end_s": 1.5},
     {"text_start": 13, "text_end": 30, "start_s": 1.9, "end_s": 4.0},
@@ -134,7 +123,3 @@ def test_cues_fit_a_screen_and_lose_nothing(text: str) -> None:
     assert all(0 < len(cue.text) <= MAX_CUE_CHARS for cue in found)
     assert (found[0].start_s, found[-1].end_s) == (2.0, 9.0)
     assert all(cue.start_s < cue.end_s for cue in found)
-
-
-def test_no_texts() -> None:
-    assert subtitles([], "srt") == ""

@@ -84,14 +84,6 @@ def test_wav_files_are_the_same_byte_for_byte(tmp_path: Path, subtype: str) -> N
     assert (info.subtype, info.frames) == (subtype, joined.num_samples)
 
 
-def test_one_row_stays_as_it_was_spoken(tmp_path: Path) -> None:
-    path = tone(tmp_path / "1.wav", 0.3)
-    write_chapter(tmp_path / "c.wav", [RowAudio(path, 9.0)], "wav", "PCM_16")
-    expected, _ = soundfile.read(path, dtype="int16")
-    found, _ = soundfile.read(tmp_path / "c.wav", dtype="int16")
-    assert np.array_equal(found, expected)
-
-
 def test_memory_does_not_grow_with_the_chapter(tmp_path: Path) -> None:
     path = tone(tmp_path / "1.wav", 10.0)
     peaks = []

@@ -31,12 +31,6 @@ def replace(files: OwnFiles, out: Path, data: bytes = NEW) -> None:
         (out / "new").replace(out / "01-a.wav")
 
 
-def test_what_was_written_is_replaced(tmp_path: Path) -> None:
-    files = OwnFiles(tmp_path, [made(tmp_path)])
-    replace(files, tmp_path)
-    assert names(tmp_path) == {"01-a.wav": NEW}
-
-
 def test_what_was_edited_is_kept_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = OwnFiles(tmp_path, [made(tmp_path)])
     for mine in (MINE, TWICE, OLD[:-1] + b"\2"):  # the last one has its old size

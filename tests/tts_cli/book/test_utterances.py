@@ -113,11 +113,6 @@ def changed(tmp_path: Path, before: str, after: str) -> tuple[list[str], list[st
     ]
 
 
-def test_a_line_at_the_top_is_all_that_is_new(tmp_path: Path) -> None:
-    line = "A line that was forgotten at first.\n\n"
-    assert changed(tmp_path, STORY, line + STORY) == ([line.strip()], [])
-
-
 def test_a_sentence_that_stands_twice_is_two_rows(tmp_path: Path) -> None:
     again = STORY + "\nNobody spoke of it again.\n"
     assert changed(tmp_path, STORY, again) == (["Nobody spoke of it again."], [])

@@ -49,16 +49,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert verdicts_by_take(tmp_path) == {("a", 1): FINE, ("b/2", 3): WHOLE}
 
 
-def test_no_file_has_no_lines(tmp_path: Path) -> None:
-    assert list(read_verdicts(tmp_path)) == []
-
-
-def test_the_last_line_of_a_take_counts(tmp_path: Path) -> None:
-    later = TakeVerdict("a", 1, "ef" * 32, SUSPECT)
-    write_verdicts(tmp_path, [FINE, later])
-    assert verdicts_by_take(tmp_path) == {("a", 1): later}
-
-
 def test_a_line_holds_for_its_audio_alone() -> None:
     assert FINE.fits("cd" * 32)
     assert not FINE.fits("ef" * 32)

@@ -93,10 +93,3 @@ def test_textgrid(tmp_path: Path) -> None:
     said = [(one.mark, one.minTime, one.maxTime) for one in tier if one.mark]
     assert said == [(word.word, word.start_s, word.end_s) for word in times.words]
     assert [one.minTime for one in tier][1:] == [one.maxTime for one in tier][:-1], "no gaps"
-
-
-def test_textgrid_without_words_or_length() -> None:
-    empty = replace(times_of(), words=[])
-    assert "intervals: size = 1" in textgrid(empty)
-    flat = [replace(word, start_s=0.5, end_s=0.5) for word in times_of().words]
-    assert "intervals: size = 1" in textgrid(replace(empty, words=flat))

@@ -17,7 +17,6 @@ import pytest
 
 from tts_cli.cli import progress as module
 from tts_cli.cli.progress import Progress, Ticker, long_step
-from tts_cli.cli.screen import shown_duration
 
 
 class Terminal(io.StringIO):
@@ -156,11 +155,3 @@ def test_long_steps(mode: str, said: list[str], caplog: pytest.LogCaptureFixture
     found = [line.startswith("still loading the model, ") for line in caplog.messages]
     assert all(found)
     assert bool(found) == (mode != "none")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0, "0.0 s"), (119.94, "119.9 s"), (120, "2 min 00 s"), (7380, "2 h 03 min")],
-)
-def test_durations(seconds: float, shown: str) -> None:
-    assert shown_duration(seconds) == shown

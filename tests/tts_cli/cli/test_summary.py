@@ -116,14 +116,6 @@ class TestNextStep:
         events = found or Events()
         return next_step([*ARGS, *flags], config or RunConfig(), events, is_stopped=is_stopped)
 
-    def test_none_where_all_is_done(self) -> None:
-        assert self.step() is None
-
-    def test_the_rest_of_a_stopped_run(self) -> None:
-        found = failures(("a", "no end", "max_frames"))
-        said = msg.NEXT_REST.format(command=f"{TYPED} --overwrite")
-        assert self.step("--overwrite", found=found, is_stopped=True) == said
-
     def test_rows_that_failed(self) -> None:
         found = failures(("a", "cannot write", None))
         said = msg.NEXT_FAILED.format(command=f"{TYPED} --retry-failed")
@@ -153,11 +145,6 @@ class TestNextStep:
 
     def test_bad_rows_want_mending(self) -> None:
         assert self.step(found=failures(num_invalid=1)) == msg.NEXT_FIXED.format(command=TYPED)
-
-    def test_a_manifest_on_stdin(self) -> None:
-        step = next_step(["synth", "-", "--out", "x"], RunConfig(), Events(), is_stopped=True)
-        said = msg.NEXT_REST.format(command="tts-cli synth - --out x")
-        assert step == said + msg.ON_STDIN
 
 
 class TestTakes:

@@ -43,13 +43,6 @@ def test_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert SAYS in said
 
 
-def test_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show_made_voices(*generated_voices_in(tmp_path), is_json=False)
-    assert "generated voices: none in " in capsys.readouterr().out
-    (tmp_path / ".voices").write_text("a file")
-    assert listed(tmp_path, capsys) == []
-
-
 def test_damaged_ones_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = keep(tmp_path)
     (folder / f"{NAME}.wav").write_bytes(b"RIFF")

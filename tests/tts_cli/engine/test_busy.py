@@ -47,14 +47,6 @@ def test_nothing_ran() -> None:
     assert meter.share() is None
 
 
-def test_gaps_between_spans_are_idle() -> None:
-    meter = started(320)
-    for start_ms, length_ms in ((0, 10), (10, 20), (45, 30), (80, 100)):
-        meter.add(FixedSpan(length_ms, start_ms=start_ms))
-    meter.end()
-    assert meter.share() == 0.5
-
-
 def test_spans_are_read_when_over_and_not_kept() -> None:
     meter = started(10)
     late = FixedSpan(7, is_over=False)
@@ -75,13 +67,6 @@ def test_time_that_two_streams_cover_counts_once() -> None:
     meter.add(FixedSpan(30, start_ms=50))
     meter.end()
     assert meter.share() == 0.8
-
-
-def test_only_the_first_start_counts() -> None:
-    meter = started(100)
-    meter.start()
-    meter.add(FixedSpan(25))
-    assert meter.share() == 0.25
 
 
 @pytest.mark.parametrize("seed", range(5))

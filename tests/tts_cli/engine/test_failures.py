@@ -12,7 +12,7 @@ from fakes import FakeSpeechModel, fake_codes
 
 from kernels.launch.dispatch import AUTO, KernelFailed, Kernels
 from models.base import SlotStatus
-from tts_cli.engine.pieces import NAN, Attempt
+from tts_cli.engine.pieces import Attempt
 from tts_cli.errors import SetupError, StoppedEarly
 
 
@@ -64,12 +64,6 @@ class TestRetries:
         assert attempt.codes is not None
         assert torch.equal(attempt.codes, fake_codes(5, 7))
         assert attempt.samples is not None
-
-    def test_nothing_but_failures(self) -> None:
-        model = FakeSpeechModel(2)
-        jobs = Harness(model, 2, [request("nan")] * 5).run()
-        assert [jobs[row].trouble for row in range(5)] == [NAN] * 5
-        assert "decode_audio" not in model.calls
 
     @MODES
     def test_a_retry_is_not_left_to_the_end(self, is_async: bool) -> None:
@@ -136,11 +130,6 @@ class TestKernels:
         assert (harness.engine.shrinks, harness.engine.batch.rows) == (0, 8)
         assert len(caplog.records) == 1
         assert f"({operation}: Triton Error [CUDA]: invalid argument)" in caplog.text
-
-    def test_a_row_in_flight_begins_at_its_start(self) -> None:
-        model = FakeSpeechModel(2, no_kernel={"decode_frames": {5}})
-        Harness(model, 2, [request("x" * 30, 1), request("y" * 20, 2)], is_async=True).run()
-        assert model.groups == [["x" * 30, "y" * 20]] * 2
 
     def test_a_reference_is_encoded_again(self) -> None:
         calls = []
@@ -229,16 +218,6 @@ class TestMemory:
         assert harness.retried == []  # starting again is no new attempt
 
     @MODES
-    def test_it_settles_at_what_fits_and_remembers(self, is_async: bool) -> None:
-        requests = [request(text, seed) for seed, text in enumerate(texts(60))]
-        model = FakeSpeechModel(16, memory_rows=3)
-        harness = Harness(model, 16, requests, is_async=is_async)
-        assert_spoken(harness.run(), requests)
-        assert harness.engine.batch.rows == 2
-        assert harness.engine.shrinks == 3
-        assert max(rows for _, rows in model.batches) <= 2
-
-    @MODES
     @pytest.mark.parametrize("operation", ["prefill", "decode_frames"])
     def test_with_one_slot_left_the_run_stops(self, is_async: bool, operation: str) -> None:
         model = FakeSpeechModel(4, no_memory={operation: "always"})
@@ -279,15 +258,6 @@ class TestMemory:
         assert list(harness.ended) == [0]
         assert harness.ended[0].samples is not None
 
-    @pytest.mark.parametrize("calls", [{0}, {0, 1}, {0, 1, 2}, {1, 5}])
-    def test_the_vocoder_takes_fewer_rows_at_once(self, calls: set[int]) -> None:
-        requests = [request(text, seed) for seed, text in enumerate(texts(20))]
-        model = FakeSpeechModel(32, no_memory={"decode_audio": calls})
-        harness = Harness(model, 32, requests, is_async=True)
-        assert_spoken(harness.run(), requests)
-        assert harness.engine.shrinks == 0
-        assert sum(model.audio) == 20
-
     def test_audio_that_never_fits_fails_its_rows_alone(self) -> None:
         requests = [request(text, seed) for seed, text in enumerate(texts(5))]
         model = FakeSpeechModel(8, no_memory={"decode_audio": "always"})
@@ -327,14 +297,6 @@ class TestLatePolls:
         model = FakeSpeechModel(8)
         assert_spoken(Harness(model, 8, requests, is_async=True, window=1).run(), requests)
         assert model.calls["move"] >= 2
-
-    def test_a_retry_in_the_same_slot_is_another_row(self) -> None:
-        requests = [request("x" * 9, 1, max_frames=3), request("x" * 8, 2, max_frames=4)]
-        harness = Harness(FakeSpeechModel(1), 1, requests, is_async=True, retries=3)
-        jobs = harness.run()
-        assert [jobs[row].number for row in (0, 1)] == [4, 4]
-        assert len(harness.retried) == 6
-        assert [jobs[row].frames for row in (0, 1)] == [3, 4]
 
     def test_the_device_always_has_a_launch_to_work_on(self) -> None:
         events: list[str] = []

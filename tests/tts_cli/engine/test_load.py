@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from kernels.launch.dispatch import AUTO, KernelFailed, Kernels
 from tts_cli.cli import profile
-from tts_cli.config import SETTINGS, RunConfig
+from tts_cli.config import RunConfig
 from tts_cli.engine import load as module
 from tts_cli.engine.load import Loaded, read_tf32, write_tf32
 from tts_cli.engine.scheduler import BatchSize
@@ -150,14 +150,6 @@ def test_a_forgotten_session_puts_settings_back(monkeypatch: pytest.MonkeyPatch)
         write_tf32(before)
 
 
-def test_help_names_the_defaults() -> None:
-    said = SETTINGS["max_batch"].unset
-    assert said == (
-        f"{module.BATCH_CUDA} on cuda, {2 * module.BATCH_CUDA} for {module.MANY_ROWS:,} rows or "
-        f"more, {module.BATCH_CPU} on a CPU"
-    )
-
-
 @pytest.mark.parametrize(
     ("rows", "expected"), [(1, 1), (3, 4), (200, 256), (1023, 256), (1024, 512), (10_000, 512)]
 )
@@ -165,28 +157,6 @@ def test_slots_by_rows(rows: int, expected: int, free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256)
     session.prepare(Needs(rows, 100, 50))
     assert session.batch.rows == expected
-
-
-@pytest.mark.parametrize(("device", "rows", "is_fixed"), [("cpu", 16, False), ("cuda", 256, True)])
-def test_many_rows_change_no_other_number(
-    device: str, rows: int, is_fixed: bool, free_mib: list[int]
-) -> None:
-    session = make(FakeModel(), device, rows, is_fixed=is_fixed)
-    session.prepare(Needs(10_000, 100, 50))
-    assert session.batch.rows == rows
-
-
-def test_a_number_that_was_asked_for_stays(free_mib: list[int]) -> None:
-    session = make(FakeModel(), "cuda", 256, is_chosen=True)
-    session.prepare(Needs(10_000, 100, 50))
-    assert session.batch.rows == 256
-
-
-def test_a_session_that_fell_does_not_rise(free_mib: list[int]) -> None:
-    session = make(FakeModel(), "cuda", 256)
-    session.batch.halve()
-    session.prepare(Needs(10_000, 100, 50))
-    assert session.batch.rows == 128
 
 
 @pytest.mark.parametrize(
@@ -242,19 +212,6 @@ def test_slots_that_are_there_are_not_counted_against_new_ones(free_mib: list[in
     assert session.batch.rows == 256
 
 
-def test_half_as_many_where_there_is_no_room_after_all(free_mib: list[int]) -> None:
-    model = FakeModel(room=50)
-    session = make(model, "cuda", 256)
-    session.prepare(Needs(1000, 100, 50))
-    assert (model.allocated, model.captured) == ([256, 128, 64, 32], [32])
-
-
-def test_not_even_one_row(free_mib: list[int]) -> None:
-    session = make(FakeModel(room=0), "cuda", 4)
-    with pytest.raises(SetupError, match="even for one row"):
-        session.prepare(Needs(4, 100, 50))
-
-
 class TestReproducible:
     """Shapes are fixed before a row is spoken, or nothing is."""
 
@@ -278,23 +235,6 @@ class TestReproducible:
         session.prepare(Needs(3, 100, 50))
         assert (model.allocated, model.captured) == ([64], [64])
         assert session.batch == BatchSize(64, is_fixed=True)
-
-    def test_the_default_is_in_the_hash_and_in_use(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _, session = self.open("cuda", monkeypatch)
-        said = RunConfig(reproducible=True).shapes
-        assert said == f"{session.batch.rows} rows, auto" == "256 rows, auto"
-
-    def test_on_a_cpu_it_is_so_already(
-        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with caplog.at_level(logging.INFO):
-            model, session = self.open("cpu", monkeypatch)
-        assert not model.is_fixed
-        assert session.batch == BatchSize(module.BATCH_CPU)
-        assert (
-            "--reproducible has no effect: in float32 on a CPU, rows are the same in any batch"
-            in caplog.text
-        )
 
     def test_bfloat16_on_a_cpu_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SetupError, match="bfloat16 on a CPU") as caught:

@@ -34,24 +34,6 @@ def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, windo
         assert 0 < attempt.vocoder_share <= 1
 
 
-def test_more_rows_at_once_than_by_default() -> None:
-    """512: all slots start together and are refilled, and no row is lost on the way."""
-    requests = [request("x" * (20 + seed % 41), seed) for seed in range(1300)]
-    model = FakeSpeechModel(512)
-    harness = Harness(model, 512, requests, is_async=True, window=1024)
-    assert_spoken(harness.run(), requests)
-    assert model.batches[0] == (512, 512)
-    assert len(model.groups[0]) == 512
-    assert sum(map(len, model.groups)) == 1300
-
-
-@MODES
-def test_no_rows_no_work(is_async: bool) -> None:
-    model = FakeSpeechModel(4)
-    assert Harness(model, 4, [], is_async=is_async).run() == {}
-    assert model.calls == {}
-
-
 @MODES
 def test_free_slots_are_refilled_while_others_speak(is_async: bool) -> None:
     requests = [request("x" * 90, 0), *(request("x" * 6, seed) for seed in range(1, 25))]

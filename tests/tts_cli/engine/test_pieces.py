@@ -90,12 +90,6 @@ def test_a_piece_keeps_only_its_own_samples(session: Loaded) -> None:
     assert kept.codes.base is None
 
 
-def test_one_piece_is_handed_on_as_it_is(session: Loaded) -> None:
-    task = task_of("a", request("abc"))
-    pieces, spoken = Pieces(session.model.info, session.batch, TWO), Result(Finish.EOS)
-    assert pieces.close(task, 0, spoken, None)[0] is spoken
-
-
 def test_pauses_stand_between_parts(session: Loaded) -> None:
     without = speak(session, [long_row("a", "abc", "defgh")])["a"]
     row = speak(session, [long_row("a", "abc", "defgh", pause_s=1.0)])["a"]

@@ -14,14 +14,6 @@ def test_a_part_that_lost_a_quarter_is_found() -> None:
     assert found[2] == pytest.approx(8.05 / 5.9, abs=0.01)
 
 
-def test_a_voice_keeps_its_rate_within_a_sixth() -> None:
-    assert too_fast([8 / rate for rate in (0.85, 0.9, 1.0, 1.05, 1.16)], [8.0] * 5) == {}
-
-
-def test_slow_parts_are_left() -> None:
-    assert too_fast([8.0, 8.0, 8.0, 8.0, 20.0], [8.0] * 5) == {}
-
-
 def test_short_parts_and_those_without_an_end_say_nothing() -> None:
     assert too_fast([8.0, 8.0, 8.0, 1.0], [8.0, 8.0, 8.0, 3.0]) == {}
     assert too_fast([8.0, 8.0, 8.0, 0.0, 4.0], [8.0, 8.0, 8.0, 8.0, 0.0]) == {}

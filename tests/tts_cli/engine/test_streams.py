@@ -14,7 +14,6 @@ from fakes import FakeSpeechModel
 from models.base import SpeechRequest
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
-from tts_cli.errors import StoppedEarly
 
 CALLS = ("prefill", "decode_frames", "poll", "status", "move", "release", "codes", "decode_audio")
 
@@ -114,16 +113,6 @@ def test_memory_running_out_leaves_the_stream_of_the_vocoder() -> None:
     assert all(
         streams == {"frames"} for name, streams in harness.seen.items() if "audio" not in name
     )
-
-
-def test_a_stop_for_want_of_memory_leaves_both() -> None:
-    model = FakeSpeechModel(2, no_memory={"decode_frames": set(range(3, 99))})
-    harness = Watched(model, [request("x", 0), request("x" * 50, 1)])
-    with pytest.raises(StoppedEarly):
-        harness.run()
-    assert list(harness.ended) == [0]
-    assert harness.streams.now == "outside"
-    assert harness.streams.is_joined
 
 
 def test_a_cpu_has_no_streams() -> None:

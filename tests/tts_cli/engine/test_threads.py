@@ -82,11 +82,6 @@ def test_every_row_comes_back_with_its_own_speech(open_fake: Open, writers: int)
         assert row.work.queue_ms > 0
 
 
-def test_samples_as_16_bit_numbers(open_fake: Open) -> None:
-    row = speak(open_fake(), rows("xx"), is_int16=True)["0"]
-    assert row.samples.dtype == np.int16
-
-
 def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     found, (*given, last) = Kept(), rows("xx", "x" * 150, "xxx")
     run = SpeechRun(open_fake(), found, RetryPolicy(2))
@@ -98,15 +93,6 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     )
     assert found["2"].error == "its voice is gone"
     assert (found["1"].attempts, found["1"].samples, found["1"].queued_s) == (0, None, None)
-
-
-def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
-    row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
-    assert row.error == "its audio did not end within 5 frames (0.5 s) in 3 attempts"
-    assert (row.finish, row.attempts, row.frames) == ("max_frames", 3, 5)
-    assert len(row.samples) == 10
-    assert row.frames_dropped == 2 * 5
-    assert row.seed != 0
 
 
 def test_speech_too_short_for_its_text(open_fake: Open) -> None:
@@ -246,9 +232,3 @@ def test_a_run_that_is_cut_short_frees_its_slots(open_fake: Open) -> None:
     assert model.slots == {}
     assert sys.getswitchinterval() == switch_s
     assert len(speak(session, rows(*["x" * 9] * 8))) == 8
-
-
-def test_where_no_row_comes(open_fake: Open) -> None:
-    kept = Kept()
-    SpeechRun(open_fake(), kept, RetryPolicy(0)).speak([None, *rows("xx"), None, None])
-    assert [row.error for row in kept.values()] == [None]

@@ -16,7 +16,6 @@ from fakes import FakeSpeechModel
 from models.device.threads import limited_threads
 from tts_cli.engine.pieces import Attempt
 from tts_cli.engine.vocoder import MAX_IN_THREAD as MAX_WAITING
-from tts_cli.errors import StoppedEarly
 
 LONG = request("x" * 300, 99, 300)  # frames go on beside it for as long as a test needs
 WAIT_S = 10
@@ -111,13 +110,6 @@ def test_the_run_waits_for_the_row_in_hand() -> None:
     assert_spoken(harness.run(), requests)
 
 
-def test_one_row_alone_needs_no_thread() -> None:
-    model = Beside(8, there=fail)
-    requests = [request("xxx")]
-    harness = Harness(model, 8, requests)
-    assert_spoken(harness.run(), requests)
-
-
 def test_what_it_decodes_takes_one_thread_of_pytorch_and_nobody_elses() -> None:
     counts: set[int] = set()
     model = Beside(4, frame_s=0.002, there=lambda: counts.add(torch.get_num_threads()))
@@ -165,18 +157,6 @@ class TestFailures:
         with pytest.raises(OSError, match="no space left"):
             harness.run()
 
-    def test_audio_that_never_fits_fails_its_rows_alone(self) -> None:
-        requests = [request(text, seed) for seed, text in enumerate(texts(12))]
-        model = Beside(4, no_memory={"decode_audio": "always"})
-        jobs = Harness(model, 4, [*requests, request("nan")]).run()
-        assert sorted(jobs) == list(range(13))
-        assert jobs[12].finish is None
-        for row in range(12):
-            assert str(jobs[row].trouble).startswith(
-                "there is not enough memory to decode its audio: "
-            )
-            assert jobs[row].codes is jobs[row].samples is None
-
     @pytest.mark.parametrize("error", [RuntimeError("a fault"), KeyboardInterrupt()])
     def test_rows_that_had_ended_before_an_error_are_handed_on(self, error: BaseException) -> None:
         model, has_failed = Beside(2), threading.Event()
@@ -195,13 +175,6 @@ class TestFailures:
             harness.run()
         assert sorted(harness.ended) == [1, 2]
         assert all(attempt.samples is not None for attempt in harness.ended.values())
-
-    def test_rows_finished_before_a_stop_for_want_of_memory_are_kept(self) -> None:
-        model = Beside(2, no_memory={"decode_frames": set(range(3, 99))})
-        harness = Harness(model, 2, [request("x", 0), request("x" * 50, 1)])
-        with pytest.raises(StoppedEarly):
-            harness.run()
-        assert list(harness.ended) == [0]
 
     def test_a_stop_keeps_what_is_spoken_and_leaves_the_rest(self) -> None:
         model = Beside(4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from inspect import signature
 from typing import Any, get_type_hints
@@ -46,15 +45,6 @@ def test_one_text(open_speaker: OpenSpeaker) -> None:
 def test_what_cannot_be_said(open_speaker: OpenSpeaker, fields: dict[str, Any], said: str) -> None:
     with pytest.raises(RowError, match=said.replace("?", r"\?")):
         open_speaker().say("Hello", **fields)
-
-
-def test_texts_that_are_none(open_speaker: OpenSpeaker) -> None:
-    speaker = open_speaker(wordless="fail")
-    for text, said in [("", "is blank"), ("...", "no letter or digit"), ("a\0", "control")]:
-        with pytest.raises(RowError, match=said):
-            speaker.say(text)
-    with pytest.raises(RowError, match="must be text, not 5"):
-        speaker.say(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -175,19 +165,6 @@ def test_another_thread_ends_a_text(open_speaker: OpenSpeaker, how: str) -> None
     assert model.slots == {}
     assert speaker.is_closed == (how == "close")
     speaker.cancel()  # nothing is going on
-
-
-def test_nothing_is_left_of_a_closed_speaker(open_speaker: OpenSpeaker) -> None:
-    switch_s = sys.getswitchinterval()
-    with open_speaker() as speaker:
-        assert speaker.say("Hello").is_ok
-        results = speaker.batch(["xx", "xxx"])
-        next(results)
-        assert sys.getswitchinterval() <= switch_s
-    speaker.close()
-    with pytest.raises(Cancelled):
-        speaker.session.loaded  # noqa: B018
-    assert sys.getswitchinterval() == switch_s
 
 
 def test_speech_is_saved(open_speaker: OpenSpeaker, tmp_path: Any) -> None:

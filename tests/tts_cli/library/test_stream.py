@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import collections
-import gc
 import itertools
 import queue
 import threading
 import time
-import tracemalloc
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,13 +44,6 @@ def test_results_in_order(open_speaker: OpenSpeaker) -> None:
         assert (speech.error, speech.text, speech.seed) == (None, row["text"], row["seed"])
         assert speech.samples.dtype == np.float32
         assert speech.samples.base is None, "it keeps the samples of others in memory"
-
-
-def test_results_as_they_are_ready(open_speaker: OpenSpeaker) -> None:
-    given = ["x" * 90, "xx", "xxx", "xxxx"]
-    found = [speech.text for speech in open_speaker().batch(given, ordered=False)]
-    assert sorted(found) == sorted(given)
-    assert found[-1] == given[0]
 
 
 def test_rows_of_every_kind(open_speaker: OpenSpeaker) -> None:
@@ -123,42 +113,6 @@ def test_rows_without_end_are_pulled_as_needed(
         assert count <= len(pulled) <= count + most
         if count == 200:
             break
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow(open_speaker: OpenSpeaker) -> None:
-    alive: weakref.WeakSet[Any] = weakref.WeakSet()
-    sizes = []
-    model = RoomyModel(4)
-    speaker = open_speaker(model)
-    tracemalloc.start()
-    try:
-        for count, speech in enumerate(speaker.batch(endless(), look_ahead=16), 1):
-            alive.add(speech)
-            assert len(alive) <= 16 + 2, "results are kept"
-            if count % 200 == 0:
-                del speech
-                for notes in (model.batches, model.groups, model.audio):
-                    notes.clear()  # the fake's own
-                gc.collect()
-                sizes.append(tracemalloc.get_traced_memory()[0])
-            if count == 600:
-                break
-    finally:
-        tracemalloc.stop()
-    assert max(sizes) - sizes[0] < 64 * 1024, sizes
-
-
-def test_results_come_while_rows_are_awaited(open_speaker: OpenSpeaker) -> None:
-    """A conversation: nobody knows the next row before the last one was heard."""
-    rows: queue.Queue[str | None] = queue.Queue()
-    speaker = open_speaker()
-    results = speaker.batch(iter(rows.get, None))
-    for text in ("x", "xx", "xxx"):
-        rows.put(text)
-        assert next(results).text == text
-    rows.put(None)
-    assert list(results) == []
 
 
 def test_an_iterator_that_waits_for_ever_is_left_waiting(open_speaker: OpenSpeaker) -> None:
@@ -272,15 +226,6 @@ def test_another_thread_ends_a_batch(open_speaker: OpenSpeaker, how: str) -> Non
     else:
         with pytest.raises(UsageError, match="the speaker is closed"):
             speaker.say("xx")
-
-
-def test_closing_in_the_middle_of_the_loop(open_speaker: OpenSpeaker) -> None:
-    speaker = open_speaker()
-    results = speaker.batch(endless())
-    next(results)
-    speaker.close()
-    with pytest.raises(Cancelled):
-        next(results)
 
 
 def test_one_call_at_a_time(open_speaker: OpenSpeaker) -> None:

@@ -17,18 +17,11 @@ from tts_cli.plan.checkpoint import (
     accept,
     accepted_on,
     consent_file,
-    describe_consent,
     require_consent,
 )
 
 LICENCE = Licence("Some Licence 1.0", "Not for dogs. The whole text is in LICENSE.md.")
 ASKING, ACCEPTING = RunConfig(), RunConfig(accept_licence=True)
-
-
-def test_weights_without_terms_ask_for_nothing() -> None:
-    require_consent(None, ASKING)
-    require_consent(None, ACCEPTING)
-    assert not consent_file().exists()
 
 
 def test_without_consent_nothing_goes_on() -> None:
@@ -87,19 +80,6 @@ def test_a_record_that_cannot_be_written_holds_for_this_run(
     assert "cannot be written" in caplog.text
     with pytest.raises(UsageError, match="You must accept it before their first use"):
         require_consent(LICENCE, ASKING)
-
-
-def test_a_relative_folder_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert consent_file() == Path.home() / ".config" / "tts-cli" / "licences.json"
-
-
-def test_its_line() -> None:
-    assert describe_consent(LICENCE).startswith("Some Licence 1.0 (not accepted yet")
-    accept(LICENCE)
-    line = describe_consent(LICENCE)
-    assert line.startswith("Some Licence 1.0 (accepted on 20")
-    assert line.endswith(LICENCE.terms)
 
 
 def test_the_licences_of_all_families_say_what_matters() -> None:

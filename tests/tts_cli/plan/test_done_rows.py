@@ -139,17 +139,6 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     assert folder.remade(format="flac") == []
 
 
-def test_it_is_told_once(second: Spoken) -> None:
-    rows = second.due()
-    delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
-    with Journal(second.path) as journal:
-        for row in rows:
-            hashes = {"request_hash": row.request_hash, "delivery_hash": delivery}
-            journal.append(JournalEntry(row.id, Status.OK, row.place.take, **hashes))
-    assert second.due() == []
-    assert second.early == 0
-
-
 @pytest.mark.parametrize(
     ("row_id", "fields"),
     [
@@ -188,11 +177,6 @@ def test_a_changed_delivery_of_what_is_not_there(new: Spoken, settings: dict[str
     """Its lines name no file."""
     assert new.due_ids(**settings) == IDS
     assert new.remade(**settings) == []
-
-
-def test_another_checkpoint_makes_all_rows_due(new: Spoken) -> None:
-    new.info = replace(new.info, identity="other")
-    assert new.due_ids() == IDS
 
 
 def test_only_rows_in_parts_are_due_for_it(new: Spoken) -> None:

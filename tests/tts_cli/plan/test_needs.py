@@ -15,7 +15,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import VoiceKey
 from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.room import Needs, most_tokens, room_problem
+from tts_cli.plan.room import Needs, room_problem
 from tts_cli.sources.item import ManifestFile
 from tts_cli.store.store import Store
 
@@ -62,16 +62,6 @@ def test_text_that_comes_after_the_prompt(
 ) -> None:
     info = make_info(prompt_overhead=10, default_layout=default)
     assert needs_of(info, (replace(REQUEST, layout=layout), None)).max_trailing == expected
-
-
-def test_never_more_than_the_checkpoint_holds(make_info: MakeInfo) -> None:
-    found = needs_of(make_info(max_positions=128), (replace(REQUEST, max_frames=500), None))
-    assert (found.max_positions, found.max_frames) == (128, 128)
-
-
-def test_a_text_can_grow_when_it_is_normalised() -> None:
-    assert most_tokens("é") == 2
-    assert most_tokens("\u0958") == 6  # one character that NFC writes as two
 
 
 class TestRoom:

@@ -65,13 +65,6 @@ def test_the_model_is_given_plain_spaces(info: ModelInfo) -> None:
     assert request.spaced == "um zwölftausendfünfhundert\u00a0Boote"
 
 
-def test_settings_that_mean_off_are_settings(info: ModelInfo) -> None:
-    config = RunConfig(sampling={"top_k": 50, "subtalker_top_k": 50})
-    row = make_row(sampling={"top_k": 0, "subtalker_top_k": 0})
-    sampling = build_request(row, config, info).sampling
-    assert (sampling.top_k, sampling.subtalker_top_k) == (0, 0)
-
-
 @pytest.mark.parametrize(
     ("row", "flag", "own", "expected"),
     [
@@ -165,23 +158,11 @@ def max_frames(row: Row, config: RunConfig, info: ModelInfo) -> int:
 class TestFrameCap:
     """How long a row may get."""
 
-    def test_neither_row_nor_flag_gives_one(self, info: ModelInfo) -> None:
-        # The commonest case of all; it once ended in a StopIteration.
-        frames = max_frames(make_row(text="x" * 10), RunConfig(), info)
-        assert frames == 94
-        assert frames * info.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE)
-
     def test_it_is_a_time_whatever_a_frame_lasts(self, info: ModelInfo) -> None:
         # A frame of another family lasts 46 ms: as many frames of it would cut speech short.
         short = replace(info, samples_per_frame=2048, sample_rate_hz=44100)
         frames = max_frames(make_row(text="x" * 10), RunConfig(), short)
         assert frames * short.frame_s == pytest.approx(CAP_S + 10 * CAP_S_PER_BYTE, abs=0.03)
-
-    def test_bytes_count_not_characters(self, info: ModelInfo) -> None:
-        assert max_frames(make_row(text="早上好"), RunConfig(), info) == 91
-
-    def test_the_checkpoints_cap_bounds_the_estimate(self, info: ModelInfo) -> None:
-        assert max_frames(make_row(text="x" * 9999), RunConfig(), info) == info.max_frames
 
     def test_frames_of_the_row_are_exact(self, info: ModelInfo) -> None:
         row = make_row(max_frames=1)
@@ -197,13 +178,3 @@ class TestFrameCap:
         assert max_frames(make_row(), RunConfig(max_seconds=seconds), info) == frames
         row = make_row(max_seconds=0.8)
         assert max_frames(row, RunConfig(max_seconds=seconds), info) == 10
-
-
-def test_the_voice_of_the_flag_is_not_for_rows_with_a_reference(
-    make_info: Callable[..., ModelInfo],
-) -> None:
-    base = make_info(type="base", needs_reference=True, can_clone=True, voices=())
-    config = RunConfig(voice="anna")
-    assert build_request(make_row(), config, base).voice == "anna"
-    assert build_request(make_row(voice="bert"), config, base).voice == "bert"
-    assert build_request(make_row(ref_audio="a.wav"), config, base).voice is None

@@ -54,13 +54,6 @@ def parted(rule: SplitRule, request: SpeechRequest) -> tuple[Piece, ...]:
     return found if are_joined(found) else ()
 
 
-def test_a_short_row_is_spoken_in_one(make_rule: MakeRule) -> None:
-    rule = make_rule()
-    (piece,) = pieces_of(rule, whole := asked(SENTENCE.strip(), rule.info))
-    assert piece.request is whole
-    assert piece.written == (0, len(whole.text))
-
-
 def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo]) -> None:
     """The longest row that is spoken in one is near those that lose words."""
     info = make_info(pace=Pace(longest_chars=300))
@@ -74,11 +67,6 @@ def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo])
     assert (given.longest, given.limit) == (200, 200)
     assert SplitRule.of(RunConfig(split="off"), info).longest is None
     assert SplitRule.of(RunConfig(), make_info(pace=None)).longest is None
-
-
-def test_without_a_limit_nothing_is_split(make_rule: MakeRule) -> None:
-    rule = make_rule(None)
-    assert not parted(rule, asked(SENTENCE * 90, rule.info))
 
 
 def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
@@ -121,14 +109,6 @@ def test_an_empty_line_within_a_part(make_info: Callable[..., ModelInfo], normal
         "The first of two sentences stands alone here.",
         f"No.{between}The last one goes on and on.",
     ]
-
-
-def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
-    rule = make_rule()
-    whole = asked(SENTENCE * 3, rule.info, max_frames=20)
-    assert rule.most_frames(whole) == 20
-    assert {part.request.max_frames for part in parted(rule, whole)} == {20}
-    assert rule.most_frames(asked(SENTENCE * 3, rule.info)) is None
 
 
 def test_tags_go_on_in_the_next_part(make_rule: MakeRule) -> None:
@@ -241,12 +221,6 @@ def test_pauses_are_left_out_where_nothing_keeps_the_voice(make_rule: MakeRule) 
     assert (found.text, found.max_frames) == ("One. Two.", text_cap("One. Two.", rule.info))
     kept = asked("One. [pause 1s] Two.", rule.info, ref_audio="a.wav", voice=None)
     assert rule.without_lost_pauses(kept) is kept
-
-
-def test_the_pace_of_random_weights_says_nothing(make_rule: MakeRule) -> None:
-    rule = make_rule(pace=None)
-    assert len(parted(rule, asked(SENTENCE * 3, rule.info))) == 3
-    assert make_rule(pace=Pace()).is_long(asked(SENTENCE * 3, rule.info))
 
 
 def test_a_piece_knows_what_its_text_takes(make_rule: MakeRule) -> None:

@@ -36,12 +36,6 @@ def test_in_memory(tmp_path: Path) -> None:
         assert found.num_things == count
 
 
-def test_what_is_given_out_is_new_each_time() -> None:
-    found = filled(None)
-    next(iter(found))["number"] = -1
-    assert list(found) == MANY
-
-
 def test_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -50,13 +50,6 @@ def test_a_recording_and_an_instruction_fit(make_info: MakeInfo, layout: str) ->
     assert not fits(400, config, info, usual_needs(config, bare))
 
 
-def test_a_cap_for_all_rows_is_the_cap(make_info: MakeInfo) -> None:
-    config = RunConfig(max_seconds=2.0)
-    info = make_info()
-    assert usual_needs(config, info).max_frames == 25
-    assert fits(400, config, info, usual_needs(config, info))
-
-
 def test_room_for_both() -> None:
     one, other = Needs(4, 100, 50, 3, 0), Needs(1, 80, 60, 0, 7)
     both = one.joined(other)

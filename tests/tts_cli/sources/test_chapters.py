@@ -78,12 +78,3 @@ def test_a_title_above_all_chapters(tmp_path: Path) -> None:
     # Parts that are no links.
     part = f"<li><span>Part</span><ol>{entry('#c1', 'Late') + entry('#c2', 'The Bell')}</ol></li>"
     assert [title for title, _ in nested(tmp_path, part, page)] == ["Late", "The Bell"]
-
-
-def test_an_entry_that_begins_no_chapter_cuts_no_paragraph(tmp_path: Path) -> None:
-    page = '<p id="a">One <a id="x"/>line.</p><p id="b">Two.<br/><br/><a id="y"/>Three.</p>'
-    nav = entry("#a", "A", entry("#x", "X")) + entry("#b", "B", entry("#y", "Y"))
-    assert nested(tmp_path, nav, page) == [("A", ["One line."]), ("B", ["Two.", "Three."])]
-    # One that does begins its chapter with the whole paragraph, or at a line that was broken.
-    nav = entry("", "Book", entry("#x", "X") + entry("#y", "Y"))
-    assert nested(tmp_path, nav, page) == [("X", ["One line.", "Two."]), ("Y", ["Three."])]

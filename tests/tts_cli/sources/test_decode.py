@@ -88,18 +88,6 @@ def test_a_word_without_end() -> None:
     assert time.perf_counter() - started_s < 5
 
 
-def test_no_text_at_all() -> None:
-    assert find_encoding([b"\xff\x01\x02\xfe\xe9\n"]).name == "utf-8"
-
-
-def test_characters_across_blocks() -> None:
-    raw = b"a" * (BLOCK_BYTES - 1) + "ü".encode() + b"b" * BLOCK_BYTES
-    assert find_encoding([raw[:BLOCK_BYTES], raw[BLOCK_BYTES:]]).name == "utf-8"
-    late = [b"a" * BLOCK_BYTES, b"b\nna\xefve caf\xe9\n"]
-    assert find_encoding(late).name == "cp1252"
-    assert find_encoding([b"abc\xc3"]).name != "utf-8"
-
-
 def test_the_flag(make_source: MakeSource) -> None:
     source = make_source("text\nGrüße\n".encode("mac_roman"), "m.csv")
     object.__setattr__(source, "rules", ReadOptions(encoding=known_encoding("Mac_Roman")))

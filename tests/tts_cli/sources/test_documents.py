@@ -114,16 +114,6 @@ def test_html(tmp_path: Path) -> None:
     assert texts(book) == [("Un", ["Un", "Le café !", "Et oui."]), ("Deux", ["Deux", "Fin."])]
 
 
-def test_a_folder_of_documents(tmp_path: Path) -> None:
-    for name in ("c10.html", "c2.html"):
-        (tmp_path / name).write_text(f"<h1>{name}</h1><p>Text.</p>")
-    assert [one.title for one in read_book(tmp_path).chapters] == ["c2.html", "c10.html"]
-    (tmp_path / "c1.md").write_text("Alone.")
-    book = read_book(tmp_path)
-    assert len(book.chapters) == 1
-    assert "2 texts of other formats (c10.html, c2.html)" in book.warnings[0]
-
-
 def pdf(path: Path, pages: list[list[str]], bookmarks: dict[int, str], rest: str = "") -> Path:
     """Write a PDF with a line of text per line."""
     first = 4 + 2 * len(pages)

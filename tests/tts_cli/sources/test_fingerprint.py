@@ -12,7 +12,6 @@ import pytest
 from tts_cli.errors import StoppedEarly
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.open import open_source, read_rows
-from tts_cli.sources.row import BadRow, Row
 
 MakeSource = Callable[..., ManifestFile]
 Change = Callable[[Path], object]
@@ -103,10 +102,3 @@ def test_a_copy_of_a_pipe_cannot_change(tmp_path: Path) -> None:
         for _ in range(2):
             assert len(list(read_rows(source))) == len(LINES)
             source.require_same()
-
-
-def test_rows_that_are_given_are_not_read(tmp_path: Path) -> None:
-    rows: list[Row | BadRow] = [Row(1, 1, "a", "One."), BadRow(2, 2, "b", "has no text")]
-    source = ManifestFile(str(tmp_path / "never.jsonl"), "jsonl", str(tmp_path), given=rows)
-    assert list(read_rows(source)) == rows == list(read_rows(source))
-    source.require_same()

@@ -108,14 +108,6 @@ def test_a_summary_that_leads_out_is_refused(tmp_path: Path) -> None:
         read_book(book)
 
 
-def test_links_within_the_folder_lead_nowhere_else(tmp_path: Path) -> None:
-    book = written(tmp_path / "book", README_md="# Read me\n\nA.", src__b_md="# B\n\nB.")
-    written(book, src__SUMMARY_md="[a](../README.md) [b](x/../b.md)")
-    assert titles(read_book(book)) == ["Read me", "B"]
-    with pytest.raises(ManifestError, match="leads out"):
-        read_book(book / "src")
-
-
 def test_a_summary_without_any_file_of_its_links(tmp_path: Path) -> None:
     written(tmp_path, SUMMARY_md="[a](a.md)", b_md="B.")
     with pytest.raises(ManifestError, match=r"a\.md \(line 1\).*; fix its links"):
@@ -176,9 +168,3 @@ def test_order_files_of_other_makers(
     below = "manuscript__" if order.startswith("manuscript") else ""
     written(tmp_path, **{order: content}, **{f"{below}{one}": "Text." for one in texts})
     assert titles(read_book(tmp_path)) == chapters.split()
-
-
-def test_an_order_leads_out_of_no_folder(tmp_path: Path) -> None:
-    written(tmp_path, mkdocs_yml="nav:\n  - ../../etc/a.md\n", docs__a_md="A.")
-    with pytest.raises(ManifestError, match=r"mkdocs\.yml:2: the link '\.\./\.\./etc/a\.md' leads"):
-        read_book(tmp_path)

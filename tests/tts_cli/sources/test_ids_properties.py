@@ -42,7 +42,7 @@ def test_every_text_gets_a_verdict(row_id: str) -> None:
     assert problem is None or problem.isprintable()
 
 
-@holds_for(IDS, quick=30)
+@holds_for(IDS)
 def test_accepted_ids_stay_in_the_folder(row_id: str) -> None:
     """Really written, under every suffix and the longest temporary name."""
     assert len(row_id.encode()) <= MAX_ID_BYTES

@@ -77,10 +77,6 @@ def test_bytes_that_are_not_utf8(make_source: MakeSource) -> None:
         list(read_rows(make_source(b'[{"text": "a"},\n{"text": "caf\xe9"}]', "m.json")))
 
 
-def test_an_empty_array_has_no_rows(make_source: MakeSource) -> None:
-    assert list(read_rows(make_source(" [ ]\n", "m.json"))) == []
-
-
 def test_a_document_is_bounded(make_source: MakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make_source(json.dumps([{"text": "x" * 1000}] * 10), "m.json")
     assert sum(isinstance(row, Row) for row in read_rows(source)) == 10
@@ -120,13 +116,6 @@ def test_objects_over_several_lines(
     rows = list(read_rows(make_source(content, "m.json")))
     assert [(row.id, row.text, row.line) for row in rows if isinstance(row, Row)] == expected
     assert len(rows) == len(expected)
-
-
-@pytest.mark.parametrize("envelope", ["%s", '{"lines": %s}'])
-def test_a_document_in_one_long_line(make_source: MakeSource, envelope: str) -> None:
-    content = envelope % json.dumps([{"text": "x" * 1000}] * 1500)
-    rows = list(read_rows(make_source(content, "m.json")))
-    assert [isinstance(row, Row) for row in rows] == [True] * 1500
 
 
 def test_a_line_that_is_cut_off_is_one_bad_row(make_source: MakeSource) -> None:

@@ -15,9 +15,7 @@ from tts_cli.sources.mapping import (
     ColumnMapping,
     RowProblem,
     as_flag,
-    guess_mapping,
     parse_map,
-    unknown_names,
 )
 from tts_cli.sources.open import read_rows
 
@@ -73,19 +71,6 @@ def test_exports_are_told_the_flag(make_source: MakeSource, header: str, words: 
     with pytest.raises(ManifestError) as caught:
         list(read_rows(make_source(header + "\n" + separator.join("aaaaaaa") + "\n", "m.csv")))
     assert words in str(caught.value)
-
-
-def test_a_field_is_proposed_once() -> None:
-    assert guess_mapping(["Dialogue", "Line", "id"]) == {"Dialogue": "text"}
-    assert guess_mapping(["text", "Dialogue"]) == {}
-    assert "--extra keep (or --extra drop, which would leave out 'Line')" in unknown_names(
-        ["Dialogue", "Line"]
-    )
-
-
-def test_what_is_mapped_already_stays_in_the_advice() -> None:
-    said = unknown_names(["A", "Dialogue", "x"], {"A": "id", "x": ""})
-    assert 'add --map "A=id,x=,Dialogue=text"' in said
 
 
 def values(columns: ColumnMapping) -> tuple[dict[str, object], dict[str, object]]:

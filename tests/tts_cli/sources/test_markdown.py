@@ -114,11 +114,6 @@ def test_a_footnote_ends_where_text_begins_again(tmp_path: Path) -> None:
     assert texts(book) == [["One.", "Two."], ["Three", "Four."]]
 
 
-def test_notes_in_code_are_code(tmp_path: Path) -> None:
-    book = read(tmp_path, "```\n[^1]: x\n```\n\nAfter it.\n")
-    assert texts(book) == [["After it."]]
-
-
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
@@ -133,11 +128,6 @@ def test_notes_in_code_are_code(tmp_path: Path) -> None:
 )
 def test_which_headings_are_chapters(tmp_path: Path, text: str, titles: list[str]) -> None:
     assert [chapter.title for chapter in read(tmp_path, text).chapters] == titles
-
-
-def test_no_text_is_lost_with_an_empty_chapter(tmp_path: Path) -> None:
-    book = read(tmp_path, "# A\n\n# B\n\nb.\n\n# C")
-    assert texts(book) == [["A", "B", "b.", "C"]]
 
 
 @pytest.mark.parametrize("mark", [">", "- "])

@@ -19,16 +19,6 @@ def test_what_others_take_as_a_field(name: str, words: str) -> None:
     assert "--map" not in row.message
 
 
-def test_several_at_once() -> None:
-    values = {"text": "Hello.", "tempo": "1", "foo": "2", "Emotion": "sad"}
-    row = build_row(values, line=1, number=1, folder="", is_text=True)
-    assert isinstance(row, BadRow)
-    assert (
-        "unknown fields 'tempo', 'foo', 'Emotion'; 'tempo': use the field speed, from 0.5 to 2.0 "
-    ) in row.message
-    assert '--map "Emotion=instruct" --extra keep' in row.message
-
-
 def test_no_field_of_ours_is_among_them() -> None:
     assert not set(foreign_fields()) & {*KINDS, *ALIASES}
     assert instead_of("txet") is None

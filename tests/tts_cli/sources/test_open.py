@@ -19,7 +19,7 @@ import pytest
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.sources import open as reader
-from tts_cli.sources.item import ManifestFile, ManifestSet, ReadOptions
+from tts_cli.sources.item import ManifestFile, ManifestSet
 from tts_cli.sources.jsonl import MAX_LINE_CHARS
 from tts_cli.sources.open import open_source, read_rows
 
@@ -110,22 +110,6 @@ def test_hostile_lines_do_not_stop_the_rest(
     assert len(bad.message) < 400
 
 
-def test_invalid_bytes_after_a_byte_order_mark_are_counted_from_the_file(
-    make_source: MakeSource,
-) -> None:
-    bad = only_bad(make_source(b"\xef\xbb\xbfab\xff", "m.txt"))
-    assert "byte 6 of line 1" in bad.message
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize(
-    "content", ['{"text":"a ü"}\n{"text":"b"}', '[{"text":"a ü"},{"text":"b"}]']
-)
-def test_wide_encodings(make_source: MakeSource, encoding: str, content: str) -> None:
-    """As PowerShell writes it; without a mark the NULs tell."""
-    assert texts(make_source(content.encode(encoding))) == ["a ü", "b"]
-
-
 def test_deepest_line_is_bounded_in_memory(make_source: MakeSource) -> None:
     """One endless line must not be loaded as a whole."""
     source = make_source(b"x" * (24 * MIB))
@@ -151,12 +135,12 @@ def test_lines_together_may_be_longer_than_one(make_source: MakeSource, suffix: 
 
 @pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
-    source = make_source(b'{"text":"hello there"}\n' * 20_000)
+    source = make_source(b'{"text":"hello there"}\n' * 5_000)
     tracemalloc.start()
     count = sum(1 for _ in read_rows(source))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 20_000
+    assert count == 5_000
     assert peak < MIB
 
 
@@ -193,11 +177,6 @@ class TestTables:
         assert words in bad.message
         assert isinstance(rows[2], Row)
 
-    def test_an_open_quote_at_the_end(self, make_source: MakeSource) -> None:
-        bad = only_bad(make_source('text\n"never\nclosed\n', "m.csv"))
-        assert bad.line == 2
-        assert "lines 2 to 3; if a quote is not closed" in bad.message
-
     def test_an_open_quote_swallows_a_bounded_piece(self, make_source: MakeSource) -> None:
         content = 'text\n"never closed\n' + "a line of text\n" * 40_000
         rows = list(read_rows(make_source(content, "m.csv")))
@@ -206,15 +185,6 @@ class TestTables:
         assert "if a quote is not closed" in rows[0].message
         assert len(rows) > 20_000
         assert all(isinstance(row, Row) for row in rows[1:])
-
-    def test_invalid_bytes_inside_a_quoted_cell(self, make_source: MakeSource) -> None:
-        rows = list(read_rows(make_source(b'text\n"a \xc3\xbc\xc3\xbc\n\xff\n"\nb\n', "m.csv")))
-        assert isinstance(rows[0], BadRow)
-        assert (
-            "of line 3 (0xff) is not UTF-8; save the file as UTF-8, or give its "
-            "encoding with --encoding"
-        ) in rows[0].message
-        assert isinstance(rows[-1], Row)
 
     @pytest.mark.parametrize(
         ("header", "words"),
@@ -244,18 +214,6 @@ class TestOpening:
             open_source(str(tmp_path / "m.jsonl")),
         ):
             pass
-
-    def test_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(ManifestError, match="is a folder"), open_source(str(tmp_path)):
-            pass
-
-    def test_unknown_suffix(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.xyz"
-        path.write_text("x")
-        with pytest.raises(ManifestError, match="--manifest-format"), open_source(str(path)):
-            pass
-        with open_source(str(path), ReadOptions("txt")) as source:
-            assert texts(source) == ["x"]
 
     def test_unreadable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: object) -> None:
@@ -344,7 +302,7 @@ def test_damaged_files_never_crash_the_reader(make_source: MakeSource, name: str
         b"\xef\xbb\xbf",
         b"9" * 99,
     ]
-    for _ in range(400):
+    for _ in range(100):
         damaged = bytearray(whole)
         for _ in range(generator.randint(1, 6)):
             place = generator.randrange(len(damaged))

@@ -47,13 +47,6 @@ def test_a_full_row() -> None:
     assert isinstance(row.sampling["temperature"], float)
 
 
-def test_a_bare_row_leaves_everything_open() -> None:
-    row = good({})
-    assert row.id == "000003"
-    assert row.voice is row.language is row.seed is row.max_frames is None
-    assert row.sampling == {}
-
-
 @pytest.mark.parametrize(
     ("alias", "name"),
     [
@@ -67,24 +60,10 @@ def test_aliases(alias: str, name: str) -> None:
     assert getattr(good({alias: "x", name: "x"}), name) == "x"
 
 
-def test_input_is_text() -> None:
-    row = build({"input": "hi"})
-    assert isinstance(row, Row)
-    assert row.text == "hi"
-
-
 def test_null_and_empty_optional_fields_are_not_given() -> None:
     row = good({"voice": None, "instruct": "", "seed": None, "id": None, "ref_audio": ""})
     assert row.voice is row.instruct is row.seed is row.ref_audio is None
     assert row.id == "000003"
-
-
-def test_line_ends_become_newlines() -> None:
-    assert good({"text": "a\r\nb\rc\n\td"}).text == "a\nb\nc\n\td"
-
-
-def test_text_is_not_trimmed() -> None:
-    assert good({"text": "  a  "}).text == "  a  "
 
 
 def test_signs_that_nobody_sees_are_no_part_of_a_text() -> None:
@@ -97,10 +76,6 @@ def test_signs_that_nobody_sees_are_no_part_of_a_text() -> None:
     bad = build_row({"text": "a\u00adb", "seed": -1}, line=1, number=1, folder="")
     assert isinstance(bad, BadRow)
     assert bad.text == "ab"
-
-
-def test_longest_text() -> None:
-    assert len(good({"text": "x" * 20_000}).text) == 20_000
 
 
 @pytest.mark.parametrize(
@@ -213,10 +188,6 @@ def test_a_bad_id_is_recorded_by_line() -> None:
 )
 def test_clone_mode(values: dict[str, Any], mode: str) -> None:
     assert good({"ref_audio": "a.wav", **values}).clone_mode == mode
-
-
-def test_x_vector_only_mode_false_needs_no_reference() -> None:
-    assert good({"x_vector_only_mode": False}).clone_mode is None
 
 
 @pytest.mark.parametrize(

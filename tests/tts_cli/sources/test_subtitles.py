@@ -103,22 +103,6 @@ def test_captions_timed_by_words(tmp_path: Path) -> None:
     assert [row.line for row in good(path)] == [3, 7, 11]
 
 
-@pytest.mark.parametrize(
-    "content", ["1\n00:01,000 --> 00:02,500\nHi.\n", "00:01.0 --> 00:02.5\nHi."]
-)
-def test_hours_left_out(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "a.srt"
-    path.write_text(content)
-    (row,) = good(path)
-    assert (row.text, row.extra) == ("Hi.", {"start_s": "1", "end_s": "2.5"})
-
-
-def test_old_encodings(tmp_path: Path) -> None:
-    path = tmp_path / "a.srt"
-    path.write_bytes(SRT.replace("Mind", "Füße, größer, schöner").replace("♪", "").encode("cp1252"))
-    assert "Füße" in good(path)[3].text
-
-
 @pytest.mark.parametrize("content", ["", "hello\n", "\x00\x01"])
 def test_what_is_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.srt"

@@ -16,13 +16,12 @@ from bounds import bounded
 from make_xlsx import NAMESPACE, bare_workbook, sheet_xml, workbook
 
 from tts_cli.core import BadRow, Row
-from tts_cli.errors import ManifestError, SetupError, StoppedEarly
+from tts_cli.errors import ManifestError, SetupError
 from tts_cli.sources import archive
 from tts_cli.sources import xlsx_scan as workbook_scan
 from tts_cli.sources.item import ManifestFile, ReadOptions
 from tts_cli.sources.mapping import ColumnMapping
 from tts_cli.sources.open import read_rows
-from tts_cli.sources.xlsx_scan import cell_text, column_letters
 
 MakeSource = Callable[..., ManifestFile]
 TEXT_ROW = '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>'
@@ -152,12 +151,6 @@ def test_which_sheet(make_source: MakeSource, caplog: pytest.LogCaptureFixture) 
     )
 
 
-def test_hidden_rows_are_told(make_source: MakeSource, caplog: pytest.LogCaptureFixture) -> None:
-    row = '<row r="2" hidden="1"><c r="A2" t="inlineStr"><is><t>a</t></is></c></row>'
-    read(make_source, bare_workbook(sheet_xml(TEXT_ROW + row)))
-    assert "1 hidden rows are read like the others" in caplog.text
-
-
 def test_what_other_programs_write(make_source: MakeSource) -> None:
     """No places, no styles, rich text in shared strings, as lean exporters do."""
     shared = (
@@ -169,17 +162,6 @@ def test_what_other_programs_write(make_source: MakeSource) -> None:
     (row,) = read(make_source, bare_workbook(sheet, sharedStrings=shared))
     assert isinstance(row, Row)
     assert row.text == "So rich."
-
-
-def test_a_change_is_noticed(make_source: MakeSource) -> None:
-    source = make_source(workbook([["text"], ["a"]]), "m.xlsx")
-    assert len(list(read_rows(source))) == 1
-    with open(source.name, "wb") as file:
-        file.write(workbook([["text"], ["b"]]))
-    with pytest.raises(StoppedEarly, match="was changed"):
-        source.require_same()
-    with pytest.raises(StoppedEarly, match="was changed"):
-        list(read_rows(source))
 
 
 class TestHostile:
@@ -198,8 +180,8 @@ class TestHostile:
 
     @pytest.mark.slow
     def test_millions_of_styles(self, make_source: MakeSource, tmp_path: Path) -> None:
-        """A list of them all would take a gigabyte; the file has 15 kB."""
-        styles = f"<styleSheet {NAMESPACE}><cellXfs>{'<xf/>' * 3_000_000}</cellXfs></styleSheet>"
+        """A list of them all would take hundreds of MB; the file has 5 kB."""
+        styles = f"<styleSheet {NAMESPACE}><cellXfs>{'<xf/>' * 1_000_000}</cellXfs></styleSheet>"
         content = bare_workbook(sheet_xml(TEXT_ROW), styles=styles)
         with bounded("styles", tmp_path):
             assert read(make_source, content) == []
@@ -234,14 +216,6 @@ class TestHostile:
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + rows)))
         assert "xl/worksheets/sheet1.xml: is damaged: " in said
 
-    def test_small_letters_name_columns(self, make_source: MakeSource) -> None:
-        far = '<row r="2"><c r="zzz2"><v>1</v></c></row>'
-        said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + far)))
-        assert "the maximum is 4,000,000 cells" in said
-        near = '<row r="2"><c r="a2"><v>1</v></c></row>'
-        (row,) = read(make_source, bare_workbook(sheet_xml(TEXT_ROW + near)))
-        assert row.text == "1"
-
     @pytest.mark.parametrize("index", ["1", "0000000001", "</v><v>1"])
     def test_a_long_text_in_many_cells(
         self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, index: str
@@ -263,11 +237,6 @@ class TestHostile:
         cells = '<row><c t="s"><v>1</v></c></row>' * 100 + '<row><c t="s"><v>2</v></c></row>'
         content = bare_workbook(sheet_xml(TEXT_ROW + cells), sharedStrings=shared)
         assert len(read(make_source, content)) == 101
-
-    def test_a_number_format_of_many_zeros(self, make_source: MakeSource) -> None:
-        content = workbook([["text"], [5]], formats={"A2": "0" * 250})
-        (row,) = read(make_source, content)
-        assert row.text == "5"
 
     def test_a_library_that_panics(
         self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
@@ -318,10 +287,3 @@ def test_without_the_library(make_source: MakeSource, monkeypatch: pytest.Monkey
         SetupError, match=r'unless the sheet is saved as CSV, .*; pip install "python-calamine>='
     ):
         read(make_source, workbook([["text"]]))
-
-
-def test_names_of_columns() -> None:
-    assert [column_letters(number) for number in (0, 25, 26, 701, 702)] == [
-        *("A", "Z", "AA", "ZZ", "AAA")
-    ]
-    assert cell_text(1.0) == "1"

@@ -51,47 +51,6 @@ class TestPin:
         assert not taken.pin(3)
         assert len({(taken.out / name).stat().st_ino for name in taken.files()}) == 6
 
-    def test_back_and_forth(self, taken: StoreBench) -> None:
-        before = taken.files()
-        for take in (2, 3, 1):
-            assert taken.pin(take)
-            assert taken.row() == (take, True, False, False, take)
-        assert taken.files() == before
-
-    def test_the_current_take(self, taken: StoreBench) -> None:
-        before = taken.files()
-        assert taken.pin(1)
-        assert taken.files() == before
-        assert taken.row() == (1, True, False, False, 1)
-
-    def test_the_only_take(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        assert not (bench.out / LIST_NAME).exists()
-        assert bench.pin(1)
-        assert choices(bench)["a"]["held"] is True
-
-    def test_a_take_without_codes(self, bench: StoreBench) -> None:
-        """The codes of the take that was current are not next to its audio."""
-        bench.keep(1, save_codes=False)
-        bench.keep(2, take=2)
-        bench.pin(1)
-        assert set(bench.files()) == {"a.wav", "takes/a/2.wav", "takes/a/2" + CODES}
-
-    def test_a_take_of_another_format(self, bench: StoreBench) -> None:
-        bench.keep(1, format="flac")
-        bench.keep(2, take=2)
-        bench.pin(1)
-        assert bench.values() == {"a.flac": 1, "takes/a/2.wav": 2}
-
-    def test_a_converted_take_keeps_its_source(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        bench.reencode(format="flac")
-        bench.keep(2, take=2)
-        assert bench.values() == {"a.wav": 2, "takes/a/1.flac": 1, "takes/a/1.source.wav": 1}
-        bench.pin(1)
-        assert bench.values() == {"a.flac": 1, "takes/a/1.source.wav": 1, "takes/a/2.wav": 2}
-        assert bench.reencode(subtype="PCM_24").source == bench.entries[-2].source
-
     @pytest.mark.parametrize("damage", [b"", b"cut", None])
     def test_a_take_whose_file_is_lost(self, taken: StoreBench, damage: bytes | None) -> None:
         path = taken.out / "takes/a/2.wav"
@@ -108,30 +67,6 @@ class TestPin:
         with pytest.raises(RowError):
             taken.pin(take, row_id)
         assert taken.files() == before
-
-    def test_in_place_of_an_edited_file(self, taken: StoreBench) -> None:
-        mine = taken.edit("a.wav", 9)
-        taken.pin(2)
-        assert taken.files()["takes/a/4.wav"] == mine
-        assert (4, "ok", "extra", "user") in taken.facts()
-        taken.pin(4)
-        assert taken.files()["a.wav"] == mine
-        assert taken.value("takes/a/2.wav") == 2
-
-    def test_after_the_current_take_was_lost_and_failed_again(self, taken: StoreBench) -> None:
-        """The others are still in takes/, and can be pinned."""
-        taken.keep(4, take=4)
-        (taken.out / "a.wav").unlink()
-        taken.fail(4, take=4)
-        assert taken.row()[2], "it failed"
-        assert taken.pin(1)
-        assert taken.row() == (1, True, False, False, 1)
-
-    def test_a_failed_row_has_a_file_again(self, taken: StoreBench) -> None:
-        taken.fail(5, take=4)
-        assert taken.row() == (1, False, True, False, 1)
-        assert taken.pin(1)
-        assert taken.row() == (1, True, False, False, 1)
 
     def test_on_a_full_disk(self, taken: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
         before, row = taken.files(), taken.row()
@@ -176,15 +111,6 @@ class TestRemoved:
         assert second is not None
         assert second.status is Status.OK
 
-    def test_a_pinned_take_comes_back_pinned(self, taken: StoreBench) -> None:
-        taken.pin(2)
-        before = taken.files()
-        taken.remove()
-        assert choices(taken) == {}
-        taken.restore()
-        assert taken.files() == before
-        assert taken.row() == (2, True, False, False, 2)
-
     def test_a_row_with_another_text_is_a_new_take(self, taken: StoreBench) -> None:
         taken.remove()
         with taken.opened() as store:
@@ -197,25 +123,6 @@ class TestRemoved:
         assert taken.values() == {"takes/a/4.wav": 9, **{f"takes/a/{n}.wav": n for n in (1, 2, 3)}}
         taken.restore()
         assert taken.values() == values
-
-    def test_an_edited_file_leaves_as_the_take_of_a_user(self, bench: StoreBench) -> None:
-        bench.keep(1, save_codes=False)
-        mine = bench.edit("a.wav", 9)
-        bench.remove()
-        assert bench.row()[3]
-        assert bench.files()["takes/a/2.wav"] == mine
-        bench.restore()
-        assert bench.files()["a.wav"] == mine
-        assert bench.row() == (2, False, False, False, 9)
-
-    def test_a_converted_row(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        bench.reencode(format="flac")
-        before = bench.files()
-        bench.remove()
-        assert bench.values() == {"takes/a/1.flac": 1, "takes/a/1.source.wav": 1}
-        bench.restore()
-        assert bench.files() == before
 
     def test_a_failed_row(self, bench: StoreBench) -> None:
         """It has no file that could come back; a take from before is kept."""

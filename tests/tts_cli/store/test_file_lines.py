@@ -48,11 +48,3 @@ def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
     assert {key: take and take.text for key, take in found.items()} == {
         "a": "two", "b": "\u96e8", "c": None, "torn": None, "none": None,
     }  # fmt: skip
-
-
-def test_lines_of_another_journal_are_not_seen(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        journal.append(JournalEntry("a", Status.OK, frames=1))
-        lines = Journal(tmp_path, is_read_only=True)
-        journal.append(JournalEntry("a", Status.OK, frames=2))
-    assert [take.frames for take in lines.takes()] == [1]

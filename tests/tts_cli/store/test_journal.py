@@ -30,33 +30,10 @@ OK = JournalEntry(
     rtf=0.1234567,
     latency_ms=1.23456,
 )
-OLD_LINE = b'{"id": "a", "status": "ok", "request_hash": "h1"}\n'  # of joint hashes
 
 
 def text_of(folder: Path) -> str:
     return (folder / "timings.jsonl").read_text()
-
-
-def test_append_and_reopen(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        assert journal.row("a").status is None
-        journal.append(OK, replace(OK, id="b", status=Status.FAILED, error="boom", rtf=None))
-        assert is_done(journal, "a", "h1", "wav")
-    with Journal(tmp_path) as journal:
-        assert is_done(journal, "a", "h1", "wav")
-        assert not is_done(journal, "a", "h2", "wav")
-        assert not is_done(journal, "a", "h1", "flac")
-        assert not is_done(journal, "b", "h1", "wav")
-        assert [journal.row(row_id).status for row_id in "abc"] == ["ok", "failed", None]
-        assert len(list(journal.takes(has_extras=True))) == 2
-
-
-def test_numbers_are_rounded(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        journal.append(replace(OK, level_dbfs=-20.12345))
-    values = json.loads(text_of(tmp_path))
-    assert (values["latency_ms"], values["rtf"]) == (1.235, 0.123457)
-    assert values["level_dbfs"] == -20.123
 
 
 def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
@@ -86,26 +63,6 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
     assert take is not None
     assert (take.role, take.id) == (Role.HELD, "a")
     assert found.take("a", 5) is None
-
-
-def is_early(journal: Journal, row_id: str) -> bool:
-    found = journal.row(row_id).number(1)
-    return found is not None and found.is_early
-
-
-def test_lines_of_versions_that_were_never_published(tmp_path: Path) -> None:
-    path = tmp_path / "timings.jsonl"
-    second = OLD_LINE.replace(b'"a"', b'"b"').replace(b"}", b', "delivery_hash": "wav"}')
-    path.write_bytes(OLD_LINE + second)
-    with Journal(tmp_path) as journal:
-        assert [is_early(journal, row_id) for row_id in "abc"] == [True, True, False]
-        assert journal.totals().has_first_lines
-        assert not is_done(journal, "a", "h1", "wav")
-        assert (journal.row("a").status, journal.row("b").status) == ("ok", "ok")
-        journal.append(OK)
-        assert not is_early(journal, "a")
-        assert is_done(journal, "a", "h1", "wav")
-    assert not is_early(Journal(tmp_path, is_read_only=True), "a")
 
 
 @pytest.mark.parametrize("keep", range(1, len(OK.to_line()) - 1, 9))
@@ -214,23 +171,6 @@ def test_a_full_disk_records_nothing(
     assert [json.loads(line)["id"] for line in text_of(tmp_path).splitlines()] == ["a", "d"]
 
 
-def test_threads(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-
-        def work(part: int) -> None:
-            for n in range(20):
-                journal.append(replace(OK, id=f"{part}/{n}"))
-
-        threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    with Journal(tmp_path) as journal:
-        assert len(list(journal.takes(has_extras=True))) == 80
-        assert journal.num_garbage == 0
-
-
 @pytest.mark.parametrize("is_full", [False, True])
 def test_threads_that_wait_for_the_disk_share_its_next_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
@@ -336,17 +276,6 @@ def test_a_journal_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").mkdir()
     with pytest.raises(SetupError, match="is not a regular file; move it out of the folder"):
         Journal(tmp_path)
-
-
-def test_any_text_can_be_recorded(tmp_path: Path) -> None:
-    record = replace(OK, id="日本", error="bad \udcff path\n\x1b[2J")
-    with Journal(tmp_path) as journal:
-        journal.append(record)
-    line = text_of(tmp_path)
-    assert line.isascii()
-    assert line.count("\n") == 1
-    assert json.loads(line)["error"] == record.error
-    assert is_done(Journal(tmp_path, is_read_only=True), "日本", "h1", "wav")
 
 
 def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:

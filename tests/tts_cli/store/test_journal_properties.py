@@ -111,7 +111,7 @@ def lines_of(appends: list[list[tuple[Any, ...]]]) -> bytes:
         return (out / JOURNAL_NAME).read_bytes()
 
 
-@holds_for(APPENDS, st.integers(0, 8), quick=25)
+@holds_for(APPENDS, st.integers(0, 8))
 def test_what_is_appended_is_said(appends: list[list[tuple[Any, ...]]], reopen: int) -> None:
     """At once, and by whoever opens it later, amid them or at the end."""
     said: Said = {}

@@ -6,15 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from store_bench import CODES, StoreBench, digest, result
+from store_bench import CODES, StoreBench
 
-from tts_cli.core import Role, Status
+from tts_cli.core import Role
 from tts_cli.errors import SetupError
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.journal import Journal
 from tts_cli.store.mark import MARK_NAME, FolderMark, require_journal
 from tts_cli.store.recover import recover
-from tts_cli.store.store import Store
 
 
 def size_of(bench: StoreBench) -> int:
@@ -29,42 +28,6 @@ def recovered(bench: StoreBench, since: int = 0) -> int:
 
 
 class TestStagedFiles:
-    def test_of_the_last_entry_get_their_names(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.keep(1)
-        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
-        assert bench.value("a.wav") == 1
-        assert (bench.out / MARK_NAME).exists()
-        bench.recover()
-        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
-        assert set(bench.files()) == {"a.wav", "a" + CODES, "takes/a/1.wav", "takes/a/1" + CODES}
-        assert bench.row() == (2, False, False, False, 2)
-
-    def test_of_a_first_take_get_their_names(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.killed_after_commit(monkeypatch, lambda: bench.keep(1, row_id="sub/a"))
-        assert recovered(bench) == 2
-        assert bench.values() == {"sub/a.wav": 1}
-
-    def test_of_an_alternative_get_their_names(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.keep(1)
-        keep = lambda: bench.keep(2, take=2, role=Role.EXTRA)  # noqa: E731
-        bench.killed_after_commit(monkeypatch, keep)
-        assert recovered(bench) == 2
-        assert bench.values() == {"a.wav": 1, "takes/a/2.wav": 2}
-
-    def test_of_a_failed_row_get_their_names(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.keep(1)
-        bench.killed_after_commit(monkeypatch, lambda: bench.fail(2, take=2))
-        assert recovered(bench) == 2
-        assert bench.values() == {"a.wav": 1, "truncated/a.wav": 2}
-
     def test_of_which_one_has_its_name_already(
         self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -109,21 +72,6 @@ class TestStagedFiles:
         assert bench.value("a.wav") == 2
         assert bench.files()["takes/a/3.wav"] == mine
         assert bench.facts()[-1] == (3, "ok", "extra", "user")
-
-    def test_that_are_missing(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The row is due, as its file is not there; what was there is a take."""
-        bench.keep(1)
-        since = size_of(bench)
-        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
-        for part in bench.out.glob(".*.part"):
-            part.unlink()
-        recovered(bench, since)
-        assert bench.values() == {"takes/a/1.wav": 1}
-        with bench.opened() as store:
-            assert not store.writer.is_whole("a", None)
-        assert bench.row() == (2, False, False, False, "no file")
-        bench.keep(2, take=2)
-        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
 
 
 class TestNames:
@@ -176,38 +124,6 @@ class TestNames:
         assert bench.files()["a.wav"] == mine
         assert bench.value("a.flac") == 2
 
-    def test_of_a_removed_row(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-        bench.keep(1)
-        (bench.out / "a.srt").write_text("subtitles")
-        since = size_of(bench)
-        bench.killed_after_commit(monkeypatch, bench.remove)
-        assert bench.value("a.wav") == 1
-        assert recovered(bench, since) == 3
-        names = {"takes/a/1.wav", "takes/a/1" + CODES, "takes/a/1.srt"}
-        assert set(bench.files()) - {MARK_NAME} == names
-        assert bench.row() == (1, False, False, True, 1)
-
-    def test_of_a_row_that_came_back(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.keep(1)
-        (bench.out / "a.srt").write_text("subtitles")
-        before = bench.files()
-        bench.remove()
-        bench.killed_after_commit(monkeypatch, bench.restore)
-        bench.recover()
-        assert bench.files() == before
-        assert bench.row() == (1, False, False, False, 1)
-
-    def test_of_a_pinned_take(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-        bench.keep(1)
-        bench.keep(2, take=2)
-        bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
-        assert bench.value("a.wav") == 2
-        bench.recover()
-        assert bench.values() == {"a.wav": 1, "takes/a/2.wav": 2}
-        assert bench.row() == (1, True, False, False, 1)
-
 
 class TestTakes:
     """Files in takes/ that no entry puts there."""
@@ -218,18 +134,6 @@ class TestTakes:
         mine = [bench.edit(name, 9) for name in names]
         recovered(bench)
         assert [bench.files()[name] for name in names] == mine
-        assert bench.facts() == [(1, "ok", "own", None)]
-
-    def test_others_stay(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        names = ("takes/a/x.wav", "takes/a/5.txt", "takes/notes.txt", "takes/a/5.wav")
-        for name in names:
-            path = bench.out / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"no audio")
-        before = bench.files()
-        recovered(bench)
-        assert bench.files() == before
         assert bench.facts() == [(1, "ok", "own", None)]
 
     def test_with_entries_stay(self, bench: StoreBench) -> None:
@@ -287,12 +191,6 @@ def test_what_recovery_did_is_reported(
 
 
 class TestMark:
-    def test_of_a_folder_without_one(self, tmp_path: Path) -> None:
-        mark = FolderMark(tmp_path)
-        assert mark.left_at() is None
-        mark.remove()
-        assert list(tmp_path.iterdir()) == []
-
     def test_is_set_once(self, tmp_path: Path) -> None:
         mark = FolderMark(tmp_path)
         mark.set(100)
@@ -323,13 +221,6 @@ class TestMark:
         (tmp_path / MARK_NAME).mkdir()
         with pytest.raises(SetupError, match="is not a regular file"):
             FolderMark(tmp_path).left_at()
-
-    def test_of_a_command_that_committed_nothing(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        before = bench.files()
-        bench.mark(size_of(bench))
-        bench.recover()
-        assert bench.files() == before
 
 
 class TestLostJournal:
@@ -389,13 +280,6 @@ def test_only_rows_changed_since_the_mark_are_looked_at(bench: StoreBench) -> No
     assert bench.files()["a.wav"] == source
 
 
-def test_rows_whose_codes_are_not_saved(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.keep(1)
-    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, save_codes=False))
-    bench.recover()
-    assert set(bench.files()) == {"a.wav", "takes/a/1.wav", "takes/a/1" + CODES}
-
-
 def test_a_group_of_rows_that_was_half_finished(
     bench: StoreBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,17 +293,3 @@ def test_a_group_of_rows_that_was_half_finished(
         (bench.out / f"b{end}").rename(bench.out / f"takes/b/1{end}")
     assert recovered(bench, since) == 4
     assert bench.values() == {f"takes/{row_id}/1.wav": 1 for row_id in "abc"}
-
-
-def test_entries_agree_with_their_files(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After any recovery, the path and digest of each take are those of a file."""
-    bench.keep(1)
-    bench.keep(2, take=2)
-    with bench.opened() as store:
-        store.commit_results([result("b", 3)])
-    bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
-    bench.recover()
-    files = bench.files()
-    for take in Store.read_only(bench.out).journal.takes(has_extras=True):
-        assert take.status is Status.OK
-        assert digest(files[str(take.path)]) == take.sha256

@@ -5,15 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.store.entry import iso_time
 from tts_cli.store.index import RowTotals
-from tts_cli.store.run_file import FolderTotals, RunLog, new_run_id
+from tts_cli.store.run_file import FolderTotals, RunLog
 
 RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}
 ROWS = RowTotals(ok=3, failed=1, audio_s=7.0, has_first_lines=False)
@@ -28,11 +26,6 @@ def test_a_line_a_run(tmp_path: Path) -> None:
         RunLog(tmp_path).append(RUN)
     assert [json.loads(line) for line in lines(tmp_path)] == [RUN] * 3
     assert RunLog(tmp_path).totals(ROWS) == FolderTotals(3, 1, 7.0, runs=3, wall_s=4.5)
-
-
-def test_a_folder_without_runs(tmp_path: Path) -> None:
-    assert RunLog(tmp_path).totals(ROWS) == FolderTotals(3, 1, 7.0, runs=0, wall_s=0.0)
-    assert not list(tmp_path.iterdir())
 
 
 def test_runs_from_before_the_file_are_not_known(tmp_path: Path) -> None:
@@ -92,11 +85,3 @@ def test_a_full_disk_adds_nothing(
         RunLog(tmp_path).append(RUN)
     monkeypatch.undo()
     assert [json.loads(line) for line in lines(tmp_path)] == [RUN]
-
-
-def test_names_and_times() -> None:
-    moment = datetime(2026, 11, 22, 13, 5, 0, 9_999, timezone.utc)
-    assert iso_time(moment) == "2026-11-22T13:05:00.009Z"
-    names = {new_run_id(moment) for _ in range(20)}
-    assert len(names) == 20
-    assert all(name.startswith("20261122T130500Z-") for name in names)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from store_bench import StoreBench, result
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
-from tts_cli.errors import DiskFull, FolderLocked, UsageError
+from tts_cli.errors import DiskFull, FolderLocked
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import LOCK_NAME
@@ -122,12 +120,6 @@ def test_one_that_cannot_be_mended_is_given_back(
     assert not (spoken / LOCK_NAME).exists()
 
 
-def test_nothing_was_spoken(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
-        Store.read_only(tmp_path)
-    assert Store(None, RunConfig()).journal.row("a").status is None
-
-
 def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
     with Store(spoken, RunConfig()) as folder:
         folder.unload()
@@ -156,29 +148,6 @@ def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(DiskFull):
             folder.start_run({"run_id": "t"})
     assert (tmp_path / REPORT_NAME).read_bytes() == before
-
-
-def test_many_threads_wait_for_few_syncs(
-    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While one waits for the disk, the lines of all others gather for the next."""
-    real, syncs = os.fsync, []
-    with Store(tmp_path, RunConfig(), make_info()) as folder:
-        folder.open()
-        journal = os.fstat(folder.journal._handle or 0).st_ino
-
-        def slow(handle: int) -> None:
-            if os.fstat(handle).st_ino == journal:
-                syncs.append(handle)
-                time.sleep(0.2)
-            real(handle)
-
-        monkeypatch.setattr("os.fsync", slow)
-        with ThreadPoolExecutor(16) as pool:
-            rows = [[result(f"r{number}")] for number in range(16)]
-            list(pool.map(folder.commit_results, rows))
-    assert len(syncs) < 12
-    assert Store.read_only(tmp_path).journal.totals().ok == 16
 
 
 def test_no_take_is_overwritten_and_no_number_used_twice(bench: StoreBench) -> None:

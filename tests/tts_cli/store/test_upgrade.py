@@ -124,21 +124,26 @@ def test_a_frozen_folder(name: str, frozen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "step"),
     [
-        *("takes", "pruned", "edited_takes"),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("picked", "leveled", "encoded")),
+        *(("takes", 4), ("pruned", 5), ("edited_takes", 3)),
+        *(
+            pytest.param(name, 1, marks=pytest.mark.long)
+            for name in ("takes", "pruned", "edited_takes", "picked", "leveled", "encoded")
+        ),
     ],
 )
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
 @pytest.mark.slow
-def test_a_conversion_that_is_killed_goes_on(name: str, frozen: Path, tmp_path: Path) -> None:
+def test_a_conversion_that_is_killed_goes_on(
+    name: str, step: int, frozen: Path, tmp_path: Path
+) -> None:
     first, out, whole = frozen / name / "out", tmp_path / "out", tmp_path / "whole"
     shutil.copytree(first, whole, symlinks=True)
     open_and_close(whole)
-    moment, is_killed = 0, True
+    moment, is_killed = 1 - step, True
     while is_killed:
-        moment += 1
+        moment += step
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(first, out, symlinks=True)
         is_killed = killed_at(moment, out, lambda: open_and_close(out))
@@ -175,16 +180,6 @@ class TestLayouts:
         }
         assert bench.row() == (2, False, False, False, 2)
 
-    def test_a_row_without_its_own_name_gets_it(self, bench: StoreBench) -> None:
-        """Earlier versions put it back from takes/."""
-        bench.keep(1)
-        bench.keep(2, take=2)
-        for end in (".wav", CODES):
-            (bench.out / f"a{end}").rename(bench.out / f"takes/a/2{end}")
-        old_line(bench, 2, path="takes/a/2.wav")
-        bench.recover()
-        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
-
     def test_an_edited_file_of_a_row_with_takes(self, bench: StoreBench) -> None:
         """The edited one stays the row's file, and the take that it was made from stays."""
         bench.keep(1)
@@ -210,14 +205,6 @@ class TestLayouts:
         line = json.loads((bench.out / JOURNAL_NAME).read_text().splitlines()[-1])
         assert (line["source"], line["theirs"]) == (source, 5)
         assert bench.reencode(format="flac").source == source
-
-    def test_a_source_that_no_line_names(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        mine = b"something"
-        (bench.out / "a.flac.original").write_bytes(mine)
-        old_line(bench, 1)
-        bench.recover()
-        assert bench.files()[f"takes/a/1.{digest(mine)[:8]}.flac"] == mine
 
     def test_removed_rows(self, bench: StoreBench) -> None:
         """Removed twice, with a suffix `~2`, a source and subtitles."""

@@ -12,7 +12,3 @@ def test_fish_speech() -> None:
     """Another speaker does not talk in the manner of the last one; a sound is made once."""
     for parts, wanted in cases(__file__)["tags_in_force"]:
         assert list(with_tags_in_force(parts, PACE.tags)) == wanted
-
-
-def test_a_family_without_tags() -> None:
-    assert list(with_tags_in_force(["[sad] One.", "Two."], ())) == ["[sad] One.", "Two."]

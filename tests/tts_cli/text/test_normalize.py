@@ -114,7 +114,7 @@ PARTS = (
 PIECES = st.sampled_from([*SIGNS, " ", " ", *PARTS.split(" ")])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=60))
 def test_any_text_is_read_and_its_spans_part_both_texts(text: str) -> None:
     reading = NormalizedText.of(text, normalize(text, "english"))
@@ -153,7 +153,7 @@ def cased(words: list[tuple[str, str, str, str]]) -> str:
 CASES = st.sampled_from(["lower", "capitalize", "upper", "__str__"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(MARKS, WORDS, CASES, MARKS), max_size=8).map(cased)
     | st.lists(PIECES, max_size=8).map("".join)
@@ -198,7 +198,7 @@ COVERED = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(COVERED, st.sampled_from(["We saw {} there.", "{}", "The “{}” was it.", "So ({}), then."]))
 def test_no_digit_is_left_of_what_is_covered_and_what_is_said_is_not_read_again(
     figure: str, frame: str

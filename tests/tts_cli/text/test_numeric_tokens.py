@@ -40,7 +40,7 @@ FRAMES = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(FIGURES, st.sampled_from(FRAMES))
 @pytest.mark.slow
 def test_no_figure_is_read_in_pieces(figure: str, frame: str) -> None:
@@ -58,7 +58,7 @@ WORDS += ["555-0142"]
 TEXTS = st.lists(st.sampled_from(SIGNS + WORDS), max_size=12).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(TEXTS)
 def test_a_rule_that_is_passed_over_would_have_found_nothing(text: str) -> None:
     for one in RULES:

@@ -84,7 +84,7 @@ PARTS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_and_no_word_is_lost(text: str) -> None:
     reading = CARE.read(clean_unicode(text))

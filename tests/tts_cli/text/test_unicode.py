@@ -27,7 +27,7 @@ SIGNS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(SIGNS, max_size=9).map("".join) | st.text(max_size=20))
 @pytest.mark.slow
 def test_a_text_that_was_read_once_is_read_as_it_is(text: str) -> None:

@@ -123,12 +123,6 @@ class TestVoiceCache:
         assert codes[0].tolist() == [150, 150]
         assert found[1][0].tolist() == [102.0] * WIDTH
 
-    def test_known_references_keep_their_ticket(self, model: Any) -> None:
-        cache = VoiceCache(model, CPU)
-        ticket = cache.submit(make_reference(1.0))
-        assert cache.find("d1.0icl") is ticket
-        assert cache.find("other") is None
-
     def test_the_oldest_voices_are_dropped(
         self, model: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

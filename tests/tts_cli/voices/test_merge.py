@@ -34,27 +34,6 @@ def three(tmp_path: Path) -> list[Path]:
     return folders
 
 
-def test_they_come_along(three: list[Path]) -> None:
-    out, one, two = three
-    keep(one, models="ab")
-    keep(two, models="bc", created_by="tts-cli 9.9.9")  # the same voice, told by another version
-    keep(two, ".voices/ann-ba9876543210", hz=300.0)
-    assert not merge(out, one, two).count
-    found = names(out)
-    wanted = {**names(two), **names(one)}
-    assert found == wanted
-    assert len(found) == 3 + 3 + 4
-    assert VoiceStore(out=out).require_made(VOICE).text
-    before = {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()}
-    merge(out, one, two)
-    assert {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()} == before
-
-
-def test_no_voices_no_folder(three: list[Path]) -> None:
-    merge(*three)
-    assert not list(three[0].iterdir())
-
-
 def test_another_voice_under_one_name_is_told(three: list[Path]) -> None:
     out, one, two = three
     keep(one)

@@ -55,9 +55,6 @@ def reason(path: Path, root: Path | None = None) -> str:
 
 @pytest.mark.slow
 class TestHostile:
-    def test_there_are_enough(self) -> None:
-        assert len(HOSTILE) >= 50
-
     @pytest.mark.parametrize("name", HOSTILE)
     def test_every_one_is_refused_with_its_reason(self, tmp_path: Path, name: str) -> None:
         make, words = HOSTILE[name]
@@ -187,9 +184,6 @@ class TestRoot:
     def test_paths_that_leave(self, root: Path, name: str) -> None:
         assert f"is outside of --ref-root {root}" in reason(root / name, root)
 
-    def test_an_absolute_path_that_leaves(self, root: Path) -> None:
-        assert "is outside of" in reason(root.parent / "out.wav", root)
-
     def test_links_that_leave(self, root: Path) -> None:
         (root / "link.wav").symlink_to("../out.wav")
         (root / "folder").symlink_to("../inside-not")
@@ -207,11 +201,6 @@ class TestRoot:
         ):
             assert len(load(path, root).samples) == 36_000
         assert len(load(root / "link.wav", root.parent / "door").samples) == 36_000
-
-    def test_the_root_itself_and_what_is_missing(self, root: Path) -> None:
-        assert "is a folder" in reason(root, root)
-        assert "does not exist" in reason(root / "none.wav", root)
-        assert "is a folder" in reason(root / "deep", root)
 
     def test_a_link_swapped_in_late(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A path that was inside when it was resolved is not followed out afterwards."""
@@ -257,10 +246,6 @@ class TestAudio:
         assert abs(len(found) - len(wave)) <= 1152
         if subtype.startswith(("PCM", "FLOAT", "DOUBLE", "ALAC")):
             assert np.allclose(found, wave[:, 0], atol=1e-4)
-
-    def test_the_name_does_not_tell_the_format(self, tmp_path: Path) -> None:
-        for name in ("a.raw", "a.txt", "a.mp3"):
-            assert len(load(write(tmp_path / name, encoded(tone(), "FLAC"))).samples) == 36_000
 
     def test_the_mean_of_the_channels(self, tmp_path: Path) -> None:
         parts = [tone(hz=110), tone(hz=170), tone(hz=230)]

@@ -224,12 +224,6 @@ def test_names_ignore_letter_case(folder: VoiceStore) -> None:
     assert folder.load("anna").mode == "xvec"
 
 
-def test_a_mistyped_name_is_answered_with_the_nearest(folder: VoiceStore) -> None:
-    folder.write("narrator", ICL)
-    with pytest.raises(RowError, match="did you mean 'narrator'"):
-        folder.load("narator")
-
-
 def test_other_checkpoints_are_named(folder: VoiceStore, base: ModelInfo) -> None:
     folder.write("anna", ICL)
     assert folder.require("anna", base).digest == ICL.digest

@@ -25,11 +25,6 @@ def in_order(*rows: OpenRow) -> list[str]:
     return [heapq.heappop(waiting)[2].voiced.task.id for _ in rows]
 
 
-def test_the_longest_goes_first() -> None:
-    rows = (("a", 3.0), ("b", 9.0), ("c", 1.0), ("d", 9.0))
-    assert in_order(*(row_of(name, frames) for name, frames in rows)) == ["b", "d", "a", "c"]
-
-
 def test_a_short_row_is_not_passed_over_for_ever() -> None:
     short, *long = (
         row_of("short", 1.0, turn=3),
@@ -37,16 +32,6 @@ def test_a_short_row_is_not_passed_over_for_ever() -> None:
         row_of("l", 9.0, turn=4),
     )
     assert in_order(*long, short) == ["long", "short", "l"]
-
-
-def test_rows_of_one_death_wait_like_others_and_suspects_go_last() -> None:
-    rows = [
-        row_of("thrice", 9.0, deaths=3),
-        row_of("twice", 9.0, deaths=2),
-        row_of("once", 5.0, deaths=1),
-        row_of("fresh", 1.0, turn=7),
-    ]
-    assert in_order(*rows) == ["once", "fresh", "twice", "thrice"]
 
 
 def test_each_death_after_the_first_divides_the_company_of_a_row_by_eight() -> None:

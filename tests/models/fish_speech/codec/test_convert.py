@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pickle
 import zipfile
@@ -13,7 +11,6 @@ from typing import Any
 import pytest
 import tiny_fish_codec as tiny
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -60,19 +57,6 @@ def test_the_same_tensors_under_the_same_names(folder: Path) -> None:
     )
 
 
-def test_the_hash_of_the_source_is_kept(folder: Path) -> None:
-    done = convert(folder)
-    content = (folder / PICKLED_FILE).read_bytes()
-    assert done.sha256 == hashlib.sha256(content).hexdigest()
-    with safe_open(folder / WEIGHTS_FILE, "pt") as file:
-        notes = file.metadata()
-    assert notes["source_sha256"] == done.sha256
-    assert notes["source_bytes"] == str(len(content))
-    stored = json.loads((folder / CONFIG_FILE).read_text())
-    assert stored["source"] == {PICKLED_FILE: done.sha256}
-    assert CodecConfig.from_folder(folder) == tiny.SMALL
-
-
 def test_a_second_time_nothing_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = convert(folder)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("read again"))
@@ -87,15 +71,6 @@ def test_who_may_read_the_source_may_read_the_result(folder: Path) -> None:
     convert(folder)
     for name in (WEIGHTS_FILE, CONFIG_FILE):
         assert (folder / name).stat().st_mode & 0o777 == 0o644, name
-
-
-def test_another_source_is_converted_again(folder: Path) -> None:
-    convert(folder)
-    torch.save(tiny.random_tensors(tiny.SMALL, 9) | STALE, folder / PICKLED_FILE)
-    with pytest.raises(CheckpointError, match=r"not made of the codec\.pth next to it"):
-        tiny.load_codec(folder, CPU, torch.float32)
-    assert convert(folder).is_new
-    tiny.load_codec(folder, CPU, torch.float32)
 
 
 @pytest.mark.parametrize("wrap", ["state_dict", "generator", "prefix", "parameters"])

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,12 @@ from safetensors.torch import load_file
 from synthetic import load_synthetic
 from torch import Tensor
 
-from kernels.launch import dispatch
 from models.device.graphs import CudaCapturer
-from models.dual_ar.codec import CHUNK_FRAMES, DACVocoder
+from models.dual_ar.codec import DACVocoder
 from models.dual_ar.config import CodecConfig
 from models.fish_speech.family import released_config
 from models.vocoder.chunks import Cutting
-from models.vocoder.lanes import LANE_FRAMES, Lanes
+from models.vocoder.lanes import Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
 
 pytestmark = pytest.mark.slow
@@ -122,73 +119,10 @@ def test_official_decoder(variant, oracle) -> None:
 # Shapes, causality, chunks
 
 
-@LAYOUTS
-def test_the_window_counts_when_codes_are_decoded(make) -> None:
-    """With other windows the first frames sound alike, and the first one that no longer sees all
-    of those before it does not.
-    """
-    config = tiny.SMALL
-    tensors = tiny.random_tensors(config)
-    wide = replace(config, frames=replace(config.frames, window=1200))
-    codes = tiny.random_codes(config, 1, 20)[0].t().contiguous()
-    (near,) = make(tiny.build(config, tensors), None).decode([codes])
-    (far,) = make(tiny.build(wide, tensors), None).decode([codes])
-    frame = tiny.build(config, tensors).samples_per_frame
-    border = config.frames.window * frame
-    assert largest_difference(near[:border], far[:border]) <= SAME
-    there = slice(border, border + frame)
-    assert largest_difference(near[there], far[there]) > 10 * SAME
-
-
-@pytest.mark.parametrize("frames", [1, 2, 3, 7, 50])
-def test_length_is_exact(vocoder, frames) -> None:
-    samples = vocoder(tiny.random_codes(vocoder.config, 2, frames))
-    assert samples.shape == (2, frames * vocoder.samples_per_frame)
-    assert samples.dtype == torch.float32
-    assert samples.abs().max() <= 1
-    assert samples.square().mean().sqrt() > 0.02
-
-
-@pytest.mark.parametrize("frame", [1, 4, 11])
-def test_a_frame_leaves_earlier_samples_alone(vocoder, frame) -> None:
-    codes = tiny.random_codes(vocoder.config, 1, 12)
-    changed = codes.clone()
-    changed[:, :, frame] = (changed[:, :, frame] + 1) % vocoder.config.residual_codes
-    before, after = vocoder(codes), vocoder(changed)
-    border = frame * vocoder.samples_per_frame
-    assert torch.equal(before[:, :border], after[:, :border])
-    assert not torch.equal(before[:, border:], after[:, border:])
-
-
-def test_right_padding_and_batch_mates_are_harmless(vocoder) -> None:
-    codes = tiny.random_codes(vocoder.config, 3, 13)
-    padded = torch.nn.functional.pad(codes, (0, 19))
-    kept = 13 * vocoder.samples_per_frame
-    batch = vocoder(padded)[:, :kept]
-    for row in range(3):
-        assert largest_difference(batch[row : row + 1], vocoder(codes[row : row + 1])) <= SAME
-
-
 def test_what_is_beyond_a_codebook_counts_as_its_last_entry(small) -> None:
     last = torch.tensor(small.config.codebook_sizes)[None, :, None] - 1
     codes = last.expand(1, -1, 6)
     assert torch.equal(small(codes + 1000), small(codes))
-
-
-def test_codes_are_left_alone_and_calls_repeat(small) -> None:
-    codes = tiny.random_codes(small.config, 2, 8) + 10
-    kept = codes.clone()
-    assert torch.equal(small(codes), small(codes))
-    assert torch.equal(codes, kept)
-
-
-@LAYOUTS
-def test_chunks_equal_one_shot(vocoder, make) -> None:
-    lengths = (1, 11, 12, 13, 61)
-    rows = [tiny.random_codes(vocoder.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    found = make(_cut(vocoder, 12), None).decode(rows)
-    for row, samples in zip(rows, found, strict=True):
-        assert largest_difference(samples, vocoder(row.t()[None])[0]) <= SAME
 
 
 def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
@@ -209,20 +143,6 @@ def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
         expected = vocoder(codes[lane : lane + 1, :, start : start + size])[0]
         found = samples[lane, start * width : (start + size) * width]
         assert largest_difference(found, expected) <= SAME
-
-
-def test_chunks_of_the_released_length_equal_one_shot_in_lanes(small) -> None:
-    lengths = (1, 36, 145, 520)
-    rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    found = lanes_runner(_cut(small, CHUNK_FRAMES), None).decode(rows)
-    for row, samples in zip(rows, found, strict=True):
-        assert largest_difference(samples, small(row.t()[None])[0]) <= SAME
-
-
-def test_two_chunks_fill_a_lane() -> None:
-    config = CodecConfig.released()
-    frames = 2 * (CHUNK_FRAMES + config.context_frames) + config.gap_frames
-    assert LANE_FRAMES - 32 < frames <= LANE_FRAMES
 
 
 def test_chunks_are_what_rope_tables_allow(small: DACVocoder) -> None:
@@ -253,84 +173,11 @@ def test_render_looks_back_as_far_as_said(vocoder) -> None:
     assert largest_difference(less, samples) > 10 * SAME
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 5), (1, 4, 0), (1, 4, 1201)])
-def test_wrong_codes_are_refused(small, shape) -> None:
-    with pytest.raises(ValueError, match=r"must be \(rows, 4, 1 to 1200 frames\)"):
-        small(torch.zeros(shape, dtype=torch.int64))
-
-
-# Twins: kernel and reference, dtypes, graph and eager
-
-
-def test_kernels_equal_references(small) -> None:
-    codes = tiny.random_codes(small.config, 2, 3)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    small, codes = small.to(device), codes.to(device)
-    with dispatch.override("reference"):
-        expected = small(codes)
-    with dispatch.override("triton"):
-        assert largest_difference(small(codes), expected) <= SAME
-
-
-def test_bfloat16_is_close() -> None:
-    """Rounding every activation to 8 bits costs a few percent; wrong constants cost far more."""
-    config = tiny.SMALL
-    tensors = tiny.random_tensors(config)
-    codes = tiny.random_codes(config, 2, 20)
-    expected = tiny.build(config, tensors)(codes)
-    rounded = tiny.build(config, tensors, dtype=torch.bfloat16)
-    samples = rounded(codes)
-    assert samples.dtype == torch.float32
-    error = ((samples - expected).square().mean() / expected.square().mean()).sqrt()
-    assert error <= 0.05
-    for name, value in rounded.state_dict().items():
-        if name.endswith("_codes"):
-            continue
-        is_wide = "snake" in name or name.startswith("rope")
-        assert value.dtype == (torch.float32 if is_wide else torch.bfloat16), name
-
-
 def test_rope_tables_are_those_of_training(small) -> None:
     """Rounded to bfloat16, whatever the dtype of the weights."""
     for table in (small.rope_cos, small.rope_sin):
         assert table.dtype == torch.float32
         assert torch.equal(table, table.bfloat16().float())
-
-
-def test_weights_of_the_released_size() -> None:
-    """Shapes alone: the weights themselves are drawn on the GPU (below)."""
-    with torch.device("meta"):
-        vocoder = DACVocoder(CodecConfig.released())
-    weights = sum(
-        value.numel()
-        for name, value in vocoder.named_parameters()
-        if not name.startswith("codebooks")
-    )
-    assert weights == pytest.approx(184e6, rel=0.01)
-
-
-@pytest.mark.gpu
-def test_graph_equals_eager() -> None:
-    """Nothing inside waits for the device or looks at values: a capture replays on other codes."""
-    config = tiny.VARIANTS["released_rates"]
-    vocoder = tiny.build(config, tiny.random_tensors(config), device="cuda")
-    first, second = (tiny.random_codes(config, 2, 30, seed).cuda() for seed in (1, 2))
-    expected = vocoder(first), vocoder(second)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that this mode is a prototype
-            torch.cuda.set_sync_debug_mode("error")
-        vocoder(first)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    codes = first.clone()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        samples = vocoder(codes)
-    for values, reference in zip((first, second), expected, strict=True):
-        codes.copy_(values)
-        graph.replay()
-        assert largest_difference(samples, reference) <= SAME
 
 
 @pytest.mark.gpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,14 @@ import pytest
 import tiny_fish_codec as tiny
 import torch
 from safetensors.torch import load_file, save_file
-from synthetic import load_synthetic
 from torch import Tensor
 from torch.nn.utils.parametrizations import weight_norm
 
 from kernels.attention.rope import apply_rope, rope_tables
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import halves
-from models.decoder.config import TransformerConfig
 from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.dual_ar.tensors import official_shapes
-from models.fish_speech.family import released_config
 from models.vocoder.fold import grouped_taps, plain
 
 CPU = torch.device("cpu")
@@ -63,10 +59,6 @@ def test_a_folder_gives_the_codec_that_was_written(folder: Path) -> None:
     assert tiny.load_codec(folder, CPU, torch.bfloat16)[0].dtype == torch.bfloat16
 
 
-def test_config_is_read_back(folder: Path) -> None:
-    assert CodecConfig.from_folder(folder) == tiny.SMALL
-
-
 def test_every_misfit_is_named_at_once(folder: Path) -> None:
     def change(tensors: dict[str, Tensor]) -> None:
         del tensors["decoder.model.1.block.0.alpha"]
@@ -100,13 +92,6 @@ def test_a_pickled_codec_is_not_read(tmp_path: Path) -> None:
 def test_another_pickle_beside_it_asks_for_a_conversion(folder: Path) -> None:
     (folder / PICKLED_FILE).write_bytes(b"another one")
     with pytest.raises(CheckpointError, match=r"not made of the codec\.pth next to it"):
-        tiny.load_codec(folder, CPU, torch.float32)
-
-
-def test_a_torn_file_is_named(folder: Path) -> None:
-    data = (folder / WEIGHTS_FILE).read_bytes()
-    (folder / WEIGHTS_FILE).write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError, match="not a readable safetensors file"):
         tiny.load_codec(folder, CPU, torch.float32)
 
 
@@ -180,11 +165,6 @@ def test_weight_norm_is_that_of_pytorch() -> None:
         assert torch.equal(plain(old)["a.weight"], folded["a.weight"])
 
 
-def test_folding_happens_in_float32() -> None:
-    state = {"a.weight_g": torch.ones(2, 1, 1).half(), "a.weight_v": torch.rand(2, 3, 1).half()}
-    assert plain(state)["a.weight"].dtype == torch.float32
-
-
 def test_interleaved_pairs_become_halves() -> None:
     """Rotating pairs of the old rows is rotating halves of the new ones."""
     x = torch.randn(3, 8)  # positions, one head
@@ -202,15 +182,3 @@ def test_a_strided_convolution_reads_steps_side_by_side() -> None:
     grouped = padded.view(1, 5, 15).transpose(1, 2)
     found = torch.nn.functional.conv1d(grouped, grouped_taps(weight, 3).squeeze(2))
     assert torch.allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_random_weights_are_heard() -> None:
-    """Neither silent nor clipped, at the sizes of the tiny codec."""
-    config = replace(tiny.VARIANTS["released_rates"], semantic_codes=4096)
-    small = TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64)
-    main = replace(released_config(), talker=small, predictor=small, text_vocab_size=155774)
-    model = load_synthetic("fish-s2-pro", CPU, torch.float32, False, 3, main, codec=config)
-    vocoder = model.vocoder.network
-    samples = vocoder(tiny.random_codes(config, 1, 30))
-    assert 0.001 < samples.square().mean().sqrt() < 0.5

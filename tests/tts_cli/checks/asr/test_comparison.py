@@ -55,12 +55,6 @@ def test_words_lost_said_twice_and_misheard() -> None:
     assert nearly.cer < 0.3
 
 
-def test_nothing_heard_is_all_wrong() -> None:
-    found = heard("the cat sat", "")
-    assert (found.wer, found.longest_wrong, found.cer) == (1.0, 3, 1.0)
-    assert found.segments == (Segment("the cat sat", ""),)
-
-
 def test_the_form_that_fits_best_counts() -> None:
     """Of a text that the lexicon respelled; and numbers in figures, or in words."""
     found = heard("Nguyen came.", "new in came", spoken="New-in came.")

@@ -101,16 +101,6 @@ def test_words_stand_with_the_take_whose_audio_they_are_of(tmp_path: Path) -> No
     assert not {"words", "unsure"} & {*stale, *other}
 
 
-def test_totals_are_of_the_whole_folder(tmp_path: Path) -> None:
-    runs = [run(), run("second", totals={"wall_s": 6.0}), {"totals": None}, {}]
-    rows = [record("a"), record("b"), record("c", status="failed", path=None), record("d")]
-    write_folder(tmp_path, rows, runs=runs)
-    (tmp_path / "b.wav").unlink()
-    found = content(tmp_path)["totals"]
-    assert (found["rows"], found["ok"], found["failed"], found["missing"]) == (4, 3, 1, 1)
-    assert (found["audio_s"], found["wall_s"], found["voices"], found["runs"]) == (12, 16, 1, 4)
-
-
 def test_speed_is_not_told_where_runs_were_not_counted(tmp_path: Path) -> None:
     write_folder(tmp_path, [record("a", run_id=None), record("b")])
     assert content(tmp_path)["totals"]["wall_s"] is None
@@ -146,13 +136,6 @@ def test_voices_and_their_outliers(tmp_path: Path) -> None:
     for value, place in arthur["outliers"]:
         assert found["rows"][place]["level_dbfs"] == pytest.approx(value, abs=0.01)
         assert not marks[0] <= value <= marks[-1]
-
-
-def test_a_crowd_of_voices_is_cut(tmp_path: Path) -> None:
-    rows = [record(f"{number}", voice=f"v{number:02d}") for number in range(20)]
-    write_folder(tmp_path, rows, audio={})
-    rate = content(tmp_path)["charts"]["rate"]
-    assert (len(rate["voices"]), rate["left_out"]) == (12, 8)
 
 
 def test_takes_of_another_text_say_so(tmp_path: Path) -> None:
