@@ -120,6 +120,22 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
     assert "1 changed" in bench.synth(bench.folder / "rows.jsonl", "--dry-run").out
 
 
+def test_a_retake_changes_no_setting_of_the_folder(bench: Workbench) -> None:
+    """Also if all runs of the folder had --takes, which a run does not hand on."""
+    rows = [{**row, "scene": "1"} for row in ROWS]
+    assert bench.synth(rows, "--extra", "keep", "--takes", 1, "--seed", 5).code == 0
+    out = bench.folder / "out"
+    with reviewing(out, "--device", "cpu", "--yes") as review:
+        for _ in range(2):
+            assert retake(review, "one", text="Good morning, all.")["state"] == "done"
+        assert review.post("pick", ["one", 3]).status == 200
+        change = review.post("manifest", {"id": "one", "text": "Good morning, all."})
+        assert change.status == 200, change.body
+    printed = bench.run("again", out, "--print").out
+    assert "--extra keep" in printed
+    assert "--seed 5" in printed
+
+
 @pytest.mark.parametrize(
     "num_lines", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 5))]
 )

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tts_cli.voices.needs import Cloning
 
 MAX_TAKES = 20  # of a retake
-_WAIT_S = 0.2
 Editable = Annotated[str, msgspec.Meta(pattern="^(text|voice|instruct|lexicon)$")]
 _SAME_MODEL = attrgetter("model", "revision", "device", "dtype", "max_batch")
 
@@ -112,7 +111,7 @@ class Retakes:
                 signals.check()
                 job = next((one for one in self.jobs if one.state == "waiting"), None)
                 if job is None:
-                    time.sleep(_WAIT_S)
+                    time.sleep(0.2)
                     continue
                 job.state = "running"
                 try:
@@ -134,7 +133,7 @@ class Retakes:
 
         out, screen = self.folder.out, self.screen
         with ExitStack() as stack:
-            source, config, row, book = self._open(job.id, stack)
+            source, config, row, book, remembered = self._open(job.id, stack)
             config = replace(config, only=(job.id,), takes=job.takes, retry_failed=True)
             edits = {job.id: _edited(row, job.edits)}
             plan = look(source, config, out, screen, edits=edits).plan
@@ -145,6 +144,7 @@ class Retakes:
             stack.enter_context(self.folder.retaking())
             result = synthesize(
                 *(source, config, out, screen, (log_result, count)),
+                origins=dict.fromkeys(remembered, "folder"),  # so that the folder keeps them
                 book=book,
                 edits=edits,
                 open_session=self._warm_session,
@@ -162,7 +162,7 @@ class Retakes:
             DiskFull, StoppedEarly: it is as before.
         """
         with ExitStack() as stack:
-            source, _, row, book = self._open(request.id, stack)
+            source, _, row, book, _ = self._open(request.id, stack)
             if book is not None:
                 raise UsageError("the text of a book is changed in the book's own file")
             edit = edit_of(source, row, _edited(row, {"text": request.text}).text)
@@ -175,7 +175,7 @@ class Retakes:
 
     def _open(
         self, row_id: str, stack: ExitStack
-    ) -> tuple[Manifest, RunConfig, Row, BookFacts | None]:
+    ) -> tuple[Manifest, RunConfig, Row, BookFacts | None, Mapping[str, Any]]:
         """Find a row in the manifests that filled the folder. Raises UsageError, ManifestError."""
         out = self.folder.out
         reruns = reruns_of(out)
@@ -194,7 +194,7 @@ class Retakes:
             source = stack.enter_context(open_manifests(paths, config))
             for row in read_rows(source):
                 if row.id == row_id and isinstance(row, Row):
-                    return source, config, row, book
+                    return source, config, row, book, rerun.settings
         raise UsageError(f"{row_id}: no manifest of {out} has this row")
 
     def _warm_session(
