@@ -110,6 +110,7 @@ INTERPRETED = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "padding"),
     [("reference", 0), ("reference", 3), pytest.param("triton", 3, marks=INTERPRETED)],

@@ -177,6 +177,7 @@ class TestTables:
         assert words in bad.message
         assert isinstance(rows[2], Row)
 
+    @pytest.mark.slow
     def test_an_open_quote_swallows_a_bounded_piece(self, make_source: MakeSource) -> None:
         content = 'text\n"never closed\n' + "a line of text\n" * 40_000
         rows = list(read_rows(make_source(content, "m.csv")))
