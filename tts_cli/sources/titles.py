@@ -11,13 +11,38 @@ from typing import NamedTuple
 
 from tts_cli.plain import read_table
 from tts_cli.text.english.roman import NUMERALS
-from tts_cli.text.tables import expand
 
 _TABLE = read_table(Path(__file__).parent / "data" / "titles.toml")
-_WORDS = {name.upper(): "|".join(words) for name, words in _TABLE.items() if name != "pattern"}
-_NUMBERED, _NUMBERED_BEFORE, _BELOW, _CJK, _ALONE, _NUMERAL = (
-    re.compile(expand(_TABLE["pattern"][name], _WORDS, _TABLE["pattern"]))
-    for name in ("NUMBERED", "NUMBERED_BEFORE", "BELOW", "CJK", "ALONE_LINE", "NUMERAL")
+_ANY_WORD, _ANY_ORDINAL, _CHAPTER_WORD, _PART_WORD, _ALONE_WORD = (
+    "|".join(_TABLE[key]) for key in ("numbers", "ordinals", "chapter", "part", "alone")
+)
+_NUMBER = (
+    rf"(?:[0-9]{{1,4}}|[IVXLCDM]{{1,9}}|(?i:(?:the|der|die|das|le|la)\s+)?(?i:{_ANY_ORDINAL})|"
+    rf"(?i:(?:twenty|thirty|forty|fifty)[- ])?(?i:{_ANY_WORD}))(?![\w])"
+)
+_CHAPTER = rf"(?:CHAP|CH|Ch|Chap(?=\.)|(?i:{_CHAPTER_WORD}))"
+_PART = rf"(?i:{_PART_WORD})"
+_TITLE = r"(?:\s*[.:)–—-]\s*(?P<parted>[^\n]{0,160})|\s+(?P<loose>[^\n]{0,60}[^\s.!?,;:]))?"
+_WORD = rf"(?:(?P<part>{_PART})|{_CHAPTER})"
+_JOIN = r"(?:\s*[.#:№-]\s*|(?=[0-9])|\s+(?i:no\.?\s*|nr\.?\s*|[#№]\s*)?)"
+_NUMBERED = re.compile(rf"{_WORD}{_JOIN}(?P<number>{_NUMBER}){_TITLE}")
+_NUMBERED_BEFORE = re.compile(
+    rf"(?i:(?:the|der|die|das|le|la)\s+)?(?i:{_ANY_ORDINAL})\s+{_WORD}(?!\w){_TITLE}"
+)
+# "Inferno: Canto I", "Volume 1, Chapter 2"
+_BELOW = re.compile(
+    rf"(?!(?i:see|cf|siehe|vgl|voir)\b)[^\W\d_][^\n.!?]{{0,40}}?\s*[•:,|–—-]\s*"
+    rf"{_CHAPTER}{_JOIN}{_NUMBER}[.:]?"
+)
+_CJK = re.compile(
+    r"(?:\S{0,12}[卷部篇集文]\S{0,12}\s+)?第\s?[0-9０-９一二三四五六七八九十百千〇零]{1,7}\s?(?:(?P<part>[部卷編])|[章回节節話话折幕])"
+    r"(?P<title>[^\n。]{0,40})"
+    r"|제\s?[0-9]{1,4}\s?(?:(?P<part_ko>[부권])|[장화막])(?P<title_ko>[^\n]{0,40})"
+    r"|[0-9]{1,4}\s?[화장話话章](?:[\s.:]+[^\n。]{1,40})?"
+)
+_ALONE = re.compile(rf"(?i:{_ALONE_WORD})[.:]?")
+_NUMERAL = re.compile(
+    r"(?P<number>[0-9]{1,3}|[IVXLC]{1,8})(?:[.)]?|\s*[.:)–—-]\s*(?P<title>\S[^\n]{0,60}[^\s.!?,;:]))"
 )
 _DECORATED = re.compile(r"([*~=#_\[<|•·–—-]+\s*)(.*?)(\s*[*~=#_\]>|•·–—-]+)")
 _ROMAN = {numeral: value for value, numeral in enumerate(NUMERALS)}
