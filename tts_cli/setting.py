@@ -116,6 +116,11 @@ class SettingFacts:
             return self.form.format(*value)
         return str(value) if isinstance(value, Path) else value
 
+    def read(self, value: Any) -> Any:
+        """Return a value from JSON, as `plain` made it. Raises ValueError."""
+        read = Path if self.kind is Path else self.parse
+        return read(value) if read and isinstance(value, str) else value
+
 
 def either(pattern: str, means: str, limits: Range | None = None) -> Check:
     """Return a check that accepts a word or a number, and limits the number."""

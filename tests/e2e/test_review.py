@@ -32,7 +32,7 @@ def retake(review: Review, row_id: str, takes: int = 1, **edits: Any) -> dict[st
     number = review.post("retake", {"id": row_id, "takes": takes, "edits": edits}).json
     deadline_s = time.monotonic() + 120
     while time.monotonic() < deadline_s:
-        jobs = review.get("api/changes?after=0").json["job"]
+        jobs = review.post("changes", 0).json["jobs"]
         (job,) = (one for one in jobs if one["number"] == number)
         if job["state"] in ("done", "failed"):
             return job
@@ -107,7 +107,7 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
         assert retake(review, "two", voice="nobody")["error"].startswith("two: voice: 'nobody'")
         assert retake(review, "two", text=" ")["state"] == "failed"
         assert retake(review, "none")["error"] == f"none: no manifest of {out} has this row"
-        assert review.post("pick", {"id": "two", "take": 2}).status == 200
+        assert review.post("pick", ["two", 2]).status == 200
         assert review.rows()["two"]["text"] == "Good evening, Sir."
         assert review.decide(review.rows()["two"], "approved").status == 200
     loads = [run["totals"]["load_s"] > 0 for run in bench.out().runs]
@@ -151,16 +151,16 @@ def test_an_edited_text_is_written_when_asked(bench: Workbench) -> None:
     text = 'Good "evening", Sir\u2026'
     with reviewing(out, "--device", "cpu", "--yes") as review:
         assert retake(review, "two", text=text)["state"] == "done"
-        assert review.post("pick", {"id": "two", "take": 2}).status == 200
+        assert review.post("pick", ["two", 2]).status == 200
         written = manifest.read_bytes()
-        change = review.post("manifest", {"id": "two", "text": text}).json
+        diff = review.post("manifest", {"id": "two", "text": text}).json
         assert manifest.read_bytes() == written, "it is only shown"
-        removed, added = change["diff"].splitlines()[-3:-1]
+        removed, added = diff.splitlines()[-3:-1]
         assert removed.startswith('-{"id": "two", "text": "Good evening, all."')
         assert added.startswith('+{"id": "two", "text": "Good \\"evening\\", Sir\u2026"')
-        stale = {"id": "two", "text": text, "digest": "0" * 64}
+        stale = {"id": "two", "text": text, "diff": "another"}
         assert "has changed since" in review.post("manifest", stale).json["error"]
-        values = {"id": "two", "text": text, "digest": change["digest"]}
+        values = {"id": "two", "text": text, "diff": diff}
         assert review.post("manifest", values).status == 200
     found = [json.loads(line)["text"] for line in manifest.read_text().splitlines()]
     assert found == ["Good morning.", text, "Good night."]

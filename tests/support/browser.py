@@ -20,7 +20,7 @@ FLAGS = [
 ]
 if sys.platform == "linux" and os.geteuid() == 0:
     FLAGS.append("--no-sandbox")  # Chromium refuses to run as root with it
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="module")

@@ -54,11 +54,11 @@ class Review:
         """Decide about a row of `folder()`, about its current take."""
         take = row["takes"][row.get("chosen", 0)]
         decision = {"id": row["id"], "take": take["take"], "sha256": take.get("sha256")}
-        return self.post("decide", {"decisions": [{**decision, "state": state, **more}]})
+        return self.post("decide", {**decision, "state": state, **more})
 
     def rows(self) -> dict[str, Any]:
         """The rows of the folder by id."""
-        return {row["id"]: row for row in self.get("api/folder").json["rows"]}
+        return {row["id"]: row for row in self.post("folder", None).json["rows"]}
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
@@ -78,11 +78,25 @@ def request(address: str, headers: Mapping[str, str], data: bytes | None = None)
             return Answer(error.code, error.headers, error.read())
 
 
+# A server that is killed before the n-th call that changes a file below a folder.
+DEADLY = "import folder_calls; from tts_cli.__main__ import run; folder_calls.begin(); run()"
+
+
 @contextmanager
-def reviewing(out: Path, *flags: str, end: int = signal.SIGINT) -> Iterator[Review]:
-    """Run `tts-cli review OUT --no-browser`; a signal ends it, unless the test has killed it."""
-    command = [sys.executable, "-m", "tts_cli", "review", str(out), "--no-browser", *flags]
+def reviewing(
+    out: Path, *flags: str, end: int = signal.SIGINT, kill: tuple[Path, int] | None = None
+) -> Iterator[Review]:
+    """Run `tts-cli review OUT --no-browser`; a signal ends it, unless the test has killed it.
+
+    Args:
+        kill: the server dies before the n-th call that changes a file below this folder.
+    """
+    program = ("-m", "tts_cli") if kill is None else ("-c", DEADLY)
+    command = [sys.executable, *program, "review", str(out), "--no-browser", *flags]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    if kill is not None:
+        plan = {"below": str(kill[0]), "result": "", "no_links": False, "do": "kill"}
+        environment["FOLDER_CALLS"] = json.dumps({**plan, "how": {"at": kill[1]}})
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -93,7 +107,7 @@ def reviewing(out: Path, *flags: str, end: int = signal.SIGINT) -> Iterator[Revi
         try:
             yield Review(process, line.split()[-1])
         finally:
-            was_killed = process.poll() is not None
+            was_killed = kill is not None or process.poll() is not None
             process.send_signal(end)
             _, errors = process.communicate(timeout=PATIENCE_S)
             assert was_killed or process.returncode == 128 + end, errors

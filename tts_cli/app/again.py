@@ -79,6 +79,13 @@ def reruns_of(out: Path) -> list[Rerun]:
     ]
 
 
+def outside_of(out: Path, reruns: Sequence[Rerun]) -> str:
+    """Return which files elsewhere and downloads commands need, for messages; empty: none."""
+    outside = dict.fromkeys(path for one in reruns for path in one.outside)
+    message = f"{out} names files elsewhere, or models to download: {', '.join(outside)}"
+    return message if outside else ""
+
+
 def _sheet(run: RunFacts) -> str | None:
     """Return the sheet of a workbook if the user chose one; each sheet counts as a manifest."""
     return run.settings.get("sheet") if "sheet" in run.chosen else None

@@ -30,8 +30,8 @@ def clean(
     """
     before_s = None if older_than_s is None else time.time() - older_than_s
     looked = Store.read_only(out)
-    reviews = Reviews.read(out)
-    takes = looked.journal.takes(has_extras=True) if any(reviews.decisions()) else ()
+    reviews = Reviews(out)
+    takes = looked.journal.takes(has_extras=True) if reviews.states() else ()
     approved = frozenset((one.id, one.take) for one in takes if reviews.is_approved(one))
     found = droppable(out, looked.journal, before_s, approved)
     if not found.files or not is_approved(found):

@@ -81,7 +81,7 @@ def encode(
     """
     PostProcessing.of(config).require_packages()
     Store.read_only(folder)
-    reviews = Reviews.read(folder) if is_approved else None
+    reviews = Reviews(folder) if is_approved else None
     named = None if name_by is None else SourceFolder(folder, config, name_by, reviews)
     with Store(out, config) as target:
         target.open()

@@ -13,18 +13,11 @@ import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
-from tts_cli.atomic import (
-    iter_file_lines,
-    open_to_append,
-    parse_line,
-    sync_folder,
-    write_all,
-)
+from tts_cli.atomic import iter_file_lines, open_to_append, sync_folder, write_all
 from tts_cli.errors import SetupError, StoppedEarly, writing
 from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.entry import JournalEntry
@@ -33,9 +26,9 @@ from tts_cli.store.files import REVIEWS_NAME
 SCHEMA = 1
 MAX_COMMENT = 10_000  # characters
 
-Number = Annotated[int, Meta(ge=1, lt=2**53)]
-Seconds = Annotated[float, Meta(ge=0, lt=2**32)]
-Short = Annotated[str, Meta(max_length=200)]
+Number = Annotated[int, msgspec.Meta(ge=1, lt=2**53)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=2**32)]
+Short = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class State(Enum):
@@ -58,40 +51,34 @@ class Decision(msgspec.Struct, frozen=True):
     # [`approved`, `rejected`, `retake`, `open`, `comment`] the decision
     state: State
     # [text] text for the people who work on the row; empty: a comment at this time is removed
-    comment: Annotated[str, Meta(max_length=MAX_COMMENT)] = ""
+    comment: Annotated[str, msgspec.Meta(max_length=MAX_COMMENT)] = ""
     # [s] moment in the audio that the comment is about; null: all of it
     at_s: Seconds | None = None
     reviewer: Short = ""  # [text] name of the reviewer; empty: not given
     time: Short = ""  # [time] time of the decision
     schema: int = SCHEMA  # [1] version of the line's format
 
-    def to_line(self) -> bytes:
-        """Return the line with its newline."""
-        return msgspec.json.encode(self) + b"\n"
+    def __post_init__(self) -> None:
+        if not is_recorded_id(self.id):
+            raise ValueError(f"{self.id!r} is not the id of a row")
 
 
 class Reviews:
-    """The decisions about a folder: the last state of each audio file, and its comments."""
+    """The decisions about a folder: the last state of each audio file, and its comments.
 
-    def __init__(self, decisions: Iterable[Decision] = ()) -> None:
+    Raises:
+        SetupError: they cannot be read.
+    """
+
+    def __init__(self, out: Path) -> None:
         self._states: dict[tuple[str, str | None], Decision] = {}
         self._comments: dict[tuple[str, str | None, float | None, str], Decision] = {}
-        for one in decisions:
-            self.add(one)
-
-    @classmethod
-    def read(cls, out: Path) -> Reviews:
-        """Read the decisions of a folder. Raises SetupError."""
-        return cls(read_decisions(out))
-
-    def add(self, decision: Decision) -> None:
-        """Add a decision that was made after all others."""
-        one = decision
-        if one.state is not State.COMMENT:
-            self._states.pop((one.id, one.sha256), None)  # so that the last one is at the end
-            self._states[one.id, one.sha256] = one
-        if one.comment or one.state is State.COMMENT:
-            self._comments[one.id, one.sha256, one.at_s, one.reviewer] = one
+        for one in read_decisions(out):
+            if one.state is not State.COMMENT:
+                self._states.pop((one.id, one.sha256), None)  # so that the last one is at the end
+                self._states[one.id, one.sha256] = one
+            if one.comment or one.state is State.COMMENT:
+                self._comments[one.id, one.sha256, one.at_s, one.reviewer] = one
 
     def state(self, take: JournalEntry) -> State:
         """Return the state of a take's audio."""
@@ -102,12 +89,9 @@ class Reviews:
         """Return whether a take's audio is approved."""
         return self.state(take) is State.APPROVED
 
-    def decisions(self) -> Iterator[Decision]:
-        """Yield the decisions that count, also about audio that has changed since."""
-        yield from self._states.values()
-        for one in self._comments.values():
-            if one.comment and one.state is State.COMMENT:
-                yield one
+    def states(self) -> list[Decision]:
+        """Return the last state of each audio file, also of files that have changed since."""
+        return list(self._states.values())
 
     def comments(self) -> list[Decision]:
         """Return the comments that were not removed, by row and time in the audio."""
@@ -115,27 +99,18 @@ class Reviews:
         return sorted(found, key=lambda one: (one.id, one.take, one.at_s or 0.0))
 
 
-def decision_of(values: Any) -> Decision | None:
-    """Return values of JSON as a decision; None if they make no sense."""
-    try:
-        found = msgspec.convert(values, Decision)
-    except msgspec.ValidationError:
-        return None
-    return found if is_recorded_id(found.id) else None
-
-
 def read_decisions(out: Path) -> Iterator[Decision]:
     """Yield the valid lines of a folder, or of a file of decisions. Raises SetupError."""
     path = out / REVIEWS_NAME if out.is_dir() else out
     try:
         for raw in iter_file_lines(path):
-            found = decision_of(parse_line(raw))
-            if found is not None:
-                yield found
+            try:
+                found = msgspec.json.decode(raw, type=Decision)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                continue
+            yield found
     except OSError as error:
-        raise SetupError(
-            f"{path}: {error.strerror or error}", remedy="check the file's permissions"
-        ) from error
+        raise SetupError(f"{path}: {error.strerror or error}", "check its permissions") from error
 
 
 def append_decisions(out: Path, decisions: Iterable[Decision]) -> None:
@@ -145,14 +120,11 @@ def append_decisions(out: Path, decisions: Iterable[Decision]) -> None:
         DiskFull, StoppedEarly: the lines may be missing. A torn one is ignored when it is read.
     """
     path = out / REVIEWS_NAME
+    lines = b"".join(msgspec.json.encode(one) + b"\n" for one in decisions)
     with writing(path, StoppedEarly, remedy="check the folder's permissions"):
-        handle = open_to_append(path)
-        try:
-            size = os.fstat(handle).st_size
-            is_torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-            lines = b"".join(one.to_line() for one in decisions)
-            write_all(handle, b"\n" * is_torn + lines)
-        finally:
-            os.close(handle)
+        with open(open_to_append(path), "ab", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            is_torn = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+            write_all(file.fileno(), b"\n" * is_torn + lines)
         if size == 0:
             sync_folder(out)

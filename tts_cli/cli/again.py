@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tts_cli.app.again import Rerun, reruns_of
+from tts_cli.app.again import Rerun, outside_of, reruns_of
 from tts_cli.cli.options import SectionedCommand, common_options
 from tts_cli.cli.screen import can_ask, echo, echo_json
 from tts_cli.cli.settings_files import use_settings
@@ -82,10 +82,9 @@ def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
     Raises:
         UsageError: the answer is no, or there is no terminal.
     """
-    outside = list(dict.fromkeys(path for one in reruns for path in one.outside))
-    if not outside:
+    message = outside_of(folder, reruns)
+    if not message:
         return
-    message = f"{folder} names files elsewhere, or models to download: {', '.join(outside)}"
     if can_ask():
         log.warning("%s", message)
         if click.confirm("Use them?", err=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import logging
 import os
 import sys
 import webbrowser
@@ -17,12 +15,12 @@ from tts_cli.cli.options import SectionedCommand, SectionedOption, common_option
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import RunConfig
-from tts_cli.errors import SetupError, UsageError, writing
+from tts_cli.errors import SetupError, writing
 from tts_cli.extras import load
 from tts_cli.named import counted
 from tts_cli.setting import Scope, Topic
 
-log = logging.getLogger(__name__)
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 _MACHINE = ("device", "dtype", "max_batch")
 _OF_RETAKES = (*_MACHINE, "model", "revision")  # settings that are not the folder's
 
@@ -35,12 +33,15 @@ def _option(*names: str, **facts: Any) -> Any:
 
 
 _page_options = group(
-    "Page",
+    "Page and retakes",
     _option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", scope=Scope.USERS,
         help="Port of the page, on this machine only.  [default: any free one]"),
     _option("--no-browser", is_flag=True, scope=Scope.USERS, help="Open no browser."),
     _option("--reviewer", metavar="NAME", scope=Scope.USERS,
         help="Name in your decisions.  [default: your user name]"),
+    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False,
+        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
+        "and download models."),
 )  # fmt: skip
 _file_options = group(
     "Decisions as files",
@@ -51,12 +52,6 @@ _file_options = group(
     _option("--import", "imported", type=_File(), metavar="FILE",
         help="Add the decisions that a colleague saved in the page of `report`."),
 )  # fmt: skip
-_consent = group(
-    Topic.MODEL.heading,
-    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False,
-        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
-        "and download models."),
-)  # fmt: skip
 
 
 @click.command("review", cls=SectionedCommand)
@@ -64,7 +59,6 @@ _consent = group(
 @_page_options
 @_file_options
 @settings(Topic.MODEL, *_MACHINE, model={"show_default": "the model of the rows"})
-@_consent
 @common_options
 def command(
     folder: Path,
@@ -94,75 +88,49 @@ def command(
 
     Needs: pip install starlette uvicorn (not for the files of decisions).
     """
-    given = {name: options[name] for name in _OF_RETAKES if options[name] not in (None, "auto")}
+    from tts_cli.app.review import exchange
+
     config = RunConfig.from_options(options)
-    if sum(one is not None for one in (table, label_folder, imported)) > 1:
-        raise UsageError("--csv, --labels and --import exclude each other", "give one")
-    if table is not None:
-        return _write_table(folder, table, config)
-    if label_folder is not None:
-        return _write_labels(folder, label_folder, config)
     if imported is not None:
-        return _import(folder, imported, reviewer, config)
+        found = exchange.import_decisions(folder, imported, reviewer or "")
+        added = f"{counted(found['added'], 'decision')} added, {found['known']} known already"
+        others = f"{found['other_audio']} about audio that {folder} does not have"
+        _show(config, found, f"{imported}: {added}, {others}")
+    if label_folder is not None:
+        count = exchange.write_labels(folder, label_folder)
+        _show(config, {"files": count}, f"{label_folder}: {counted(count, 'label track')}")
+    if str(table) == "-":
+        echo(exchange.review_table(folder).rstrip("\r\n"))
+    elif table is not None:
+        text = exchange.review_table(folder)
+        with writing(table, SetupError, remedy="choose another file"):
+            table.write_bytes(text.encode("utf-8", "replace"))
+        _show(config, {"table": str(table)}, f"{table}: written")
+    if imported or label_folder or table:
+        return 0
     for package in ("starlette", "uvicorn"):
         load("review", package, "review")
-    from tts_cli.app.review.server import serve
+    from tts_cli.app.review import folder as reviewed
+    from tts_cli.app.review import retakes, server
 
     def announce(address: str) -> None:
         _show(config, {"address": address}, f"{folder}: review at {address}")
-        if not no_browser and not (_has_screen() and webbrowser.open(address)):
-            log.info("no browser was found: open the address yourself")
+        # A browser in the terminal would block it.
+        has_screen = sys.platform != "linux" or any(map(os.environ.get, _SCREENS))
+        if has_screen and not no_browser:
+            webbrowser.open(address)
 
-    name = _user() if reviewer is None else reviewer
-    start = partial(serve, folder, config, given, RunScreen(config), announce)
-    start(port=port, reviewer=name, is_confirmed=is_confirmed)
+    machine = {name: options[name] for name in _OF_RETAKES if options[name] not in (None, "auto")}
+    user = os.environ.get("USER", os.environ.get("USERNAME", ""))
+    review = reviewed.ReviewFolder(folder, user if reviewer is None else reviewer)
+    made = retakes.Retakes(review, machine, RunScreen(config), is_confirmed)
+    server.serve(review, made, port, announce)
     return 0
 
 
-def _has_screen() -> bool:
-    """Return whether a browser can open a window. One in the terminal would block it."""
-    return sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # of a container without users
-        return os.environ.get("USER", "")
-
-
-def _write_table(folder: Path, table: Path, config: RunConfig) -> int:
-    from tts_cli.app.review.exchange import review_table
-
-    text = review_table(folder)
-    if str(table) == "-":
-        echo(text.rstrip("\r\n"))
-        return 0
-    with writing(table, SetupError, remedy="choose another file"):
-        table.write_bytes(text.encode("utf-8", "replace"))
-    return _show(config, {"table": str(table)}, f"{table}: written")
-
-
-def _write_labels(folder: Path, labels: Path, config: RunConfig) -> int:
-    from tts_cli.app.review.exchange import write_labels
-
-    count = write_labels(folder, labels)
-    return _show(config, {"files": count}, f"{labels}: {counted(count, 'label track')}")
-
-
-def _import(folder: Path, file: Path, reviewer: str | None, config: RunConfig) -> int:
-    from tts_cli.app.review.exchange import import_decisions
-
-    found = import_decisions(folder, file, reviewer, config)
-    added = counted(found["added"], "decision")
-    others = f"{found['other_audio']} about audio that {folder} does not have"
-    return _show(config, found, f"{file}: {added} added, {found['known']} known already, {others}")
-
-
-def _show(config: RunConfig, facts: dict[str, Any], text: str) -> int:
-    """Print the result of a command that wrote a file. Return the exit code."""
+def _show(config: RunConfig, facts: dict[str, Any], text: str) -> None:
+    """Print a result."""
     if config.json:
         echo_json(facts)
     else:
         echo(text)
-    return 0

@@ -113,7 +113,7 @@ class Selection:
         self._options = options
         self._journal = Store.read_only(out).journal
         self._checks = _Checks(out)
-        self._reviews = Reviews.read(out) if options.approved else None
+        self._reviews = Reviews(out) if options.approved else None
         if options.max_error is not None and not self._checks.has_errors:
             raise UsageError(
                 f"--max-error: {out / CHECKS_NAME} has no transcripts",

@@ -428,7 +428,7 @@ def reviewed(out: Path | None, name: str) -> set[int]:
             f"--only {name}: {out} has no {REVIEWS_NAME}, so nothing was decided yet",
             remedy=f"first run: {shlex.join(['tts-cli', 'review', str(out)])}",
         )
-    reviews, journal = Reviews.read(out), Store.read_only(out).journal
+    reviews, journal = Reviews(out), Store.read_only(out).journal
     takes = journal.takes()
     return {id_hash(take.id) for take in takes if reviews.state(take) is REVIEWED[name]}
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 MAX_INVALID = 20  # rows that are remembered
+_BATCH = 256  # rows that are looked up together
 
 
 class Plan:
@@ -139,7 +140,7 @@ class Plan:
         self._renew()
         events, names = self.events, SpeakerNames()
         shard, limit, taken = self.config.shard, self.config.limit, 0
-        for row in self.rows.read():
+        for row in self._looked_up():
             is_mine = not self.only.is_given or self.only.selects(row.record_id)
             is_mine = is_mine and (shard is None or is_in_shard(row.record_id, shard))
             is_mine = is_mine and (limit is None or taken < limit)
@@ -171,6 +172,13 @@ class Plan:
             self._plan(resolved)
         if (warning := names.warning()) is not None:
             events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
+
+    def _looked_up(self) -> Iterator[Row | BadRow]:
+        """Yield all rows, after they were looked up in the folder."""
+        rows = self.rows.read()
+        while batch := list(islice(rows, _BATCH)):
+            self.folder.journal.look_up(row.record_id for row in batch)
+            yield from batch
 
     def _spool(self, row: BadRow) -> None:
         if self._keeps:

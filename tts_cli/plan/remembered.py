@@ -161,9 +161,8 @@ def _is_sound(name: str, value: Any) -> bool:
         return False
     if isinstance(value, str) and ("***@" in value or without_user_info(value) != value):
         return False
-    read = Path if one.kind is Path else one.parse
     try:
-        return one.problem(read(value) if read else value) is None
+        return one.problem(one.read(value)) is None
     except (ValueError, TypeError, OverflowError):
         return False
 

@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.core import Role, Status
@@ -221,7 +222,7 @@ class Index:
         self._pending: list[tuple[int | None, ...]] = []  # values that no query has needed yet
         self._has_digests = has_digests
         self._is_empty = True
-        self._last: tuple[str, RowTakes] = "", _NONE  # most rows are looked up several times
+        self._known: dict[str, RowTakes] = {}  # rows that were looked up last
 
     def put(self, lines: Iterable[tuple[JournalEntry | EntryFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones.
@@ -234,7 +235,7 @@ class Index:
             if len(self._pending) >= PENDING_LINES:
                 self._connection()
             self._is_empty = False
-            self._last = "", _NONE
+            self._known = {}
 
     def _connection(self) -> sqlite3.Connection:
         """The database with all entries. The caller holds the mutex."""
@@ -266,13 +267,28 @@ class Index:
         """The takes of a row."""
         if self._is_empty:
             return _NONE
-        last_id, row = self._last
-        if last_id == row_id:
-            return row
-        with self._mutex:
-            row = self._of_key(key_of(row_id))
-            self._last = row_id, row
+        row = self._known.get(row_id)
+        if row is None:
+            with self._mutex:
+                row = self._of_key(key_of(row_id))
+                self._known = {row_id: row}  # most rows are looked up several times
         return row
+
+    def look_up(self, row_ids: Iterable[str]) -> None:
+        """Look up many rows with one query, so that `row` has them until the next entry. Queries
+        for single rows take 40 us more per row.
+        """
+        if self._is_empty:
+            return
+        ids = {key_of(row_id): row_id for row_id in row_ids}
+        places = ", ".join("?" * len(ids))
+        query = f"SELECT {_COLUMNS} FROM takes WHERE row IN ({places}) ORDER BY row, take"
+        known = dict.fromkeys(ids.values(), _NONE)
+        with self._mutex:
+            found = self._connection().execute(query, tuple(ids))
+            for key, takes in groupby(map(IndexedTake._make, found), key=_row_of):
+                known[ids[key]] = RowTakes(list(takes))
+            self._known = known
 
     def _of_key(self, key: int) -> RowTakes:
         """The takes of a key. The caller holds the mutex."""
@@ -333,10 +349,11 @@ class Index:
         query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
         with self._mutex:
             found = self._connection().execute(query)
-            for _, takes in groupby(map(IndexedTake._make, found), key=lambda take: take.row):
+            for _, takes in groupby(map(IndexedTake._make, found), key=_row_of):
                 yield RowTakes(list(takes))
 
 
+_row_of = itemgetter(0)
 _HALF = 1 << 63  # SQLite's whole numbers have a sign
 
 

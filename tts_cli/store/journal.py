@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -111,6 +111,10 @@ class Journal:
     def row(self, row_id: str) -> RowTakes:
         """Return the takes of a row; without takes if no line has the row."""
         return self._index.row(row_id)
+
+    def look_up(self, row_ids: Iterable[str]) -> None:
+        """Look up the takes of many rows that are needed next, see `Index.look_up`."""
+        self._index.look_up(row_ids)
 
     def file(self, row_id: str) -> RowTakes | None:
         """Return the takes of a row; None: no take ever was its file, or it was removed."""

@@ -16,6 +16,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
 log = logging.getLogger(__name__)
 
 LOCK_NAME = ".tts-cli.lock"
+PATIENCE_S = 0.3  # for commands that need the lock for a moment, such as a decision of `review`
 _MAX_BYTES = 4096
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -49,8 +51,10 @@ class FolderLock:
         self._handle: int | None = None
 
     def __enter__(self) -> FolderLock:
+        deadline_s = time.monotonic() + PATIENCE_S
         try:
-            self._acquire()
+            while not self._has_acquired(is_last=time.monotonic() > deadline_s):
+                time.sleep(0.01)
         except OSError as error:
             if error.errno == errno.EROFS:
                 remedy = "choose a writable folder"
@@ -68,6 +72,16 @@ class FolderLock:
                 self.path.unlink()
             os.close(self._handle)
             self._handle = None
+
+    def _has_acquired(self, *, is_last: bool) -> bool:
+        """Try to acquire it. Raises FolderLocked only if this is the last attempt."""
+        try:
+            self._acquire()
+        except FolderLocked:
+            if is_last:
+                raise
+            return False
+        return True
 
     def _acquire(self) -> None:
         while True:

@@ -91,9 +91,13 @@ def indexed(lines: list[JournalEntry], batches: list[int]) -> Index:
     return index
 
 
-@holds_for(LINES, st.lists(st.integers(1, 5), max_size=3))
-def test_it_says_what_the_lines_say(lines: list[JournalEntry], batches: list[int]) -> None:
+@holds_for(LINES, st.lists(st.integers(1, 5), max_size=3), st.booleans())
+def test_it_says_what_the_lines_say(
+    lines: list[JournalEntry], batches: list[int], is_together: bool
+) -> None:
     index, models = indexed(lines, batches), models_of(lines)
+    if is_together:
+        index.look_up([*models, "unknown"])
     for row_id, model in models.items():
         assert facts(index.row(row_id)) == model.file()
         row = index.row(row_id)
@@ -112,6 +116,17 @@ def test_it_says_what_the_lines_say(lines: list[JournalEntry], batches: list[int
                     is_of = (request, delivery) == (last.request_hash, last.delivery_hash)
                     assert one.is_of(request, delivery) == is_of
         assert row.number(5) is None
+
+
+@holds_for(LINES, LINES)
+def test_rows_that_were_looked_up_together_have_later_lines(
+    before: list[JournalEntry], after: list[JournalEntry]
+) -> None:
+    index, lines = indexed(before, [1]), before + after
+    index.look_up({line.id for line in lines})
+    index.put((line, len(before) + at) for at, line in enumerate(after))
+    for row_id, model in models_of(lines).items():
+        assert facts(index.row(row_id)) == model.file()
 
 
 @holds_for(LINES, st.lists(st.integers(1, 5), max_size=3))

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,6 +180,7 @@ def test_a_file_removed_by_its_last_holder_is_not_the_lock(
         return real(handle)
 
     monkeypatch.setattr(folder_lock, "_try_flock", remove_first)
+    monkeypatch.setattr(folder_lock, "PATIENCE_S", 0.0)
     with FolderLock(tmp_path):
         assert (tmp_path / LOCK_NAME).exists()
         with pytest.raises(FolderLocked):
@@ -203,3 +205,14 @@ def test_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "open", fail)
     with pytest.raises(SetupError, match="Read-only file system; choose a writable folder"):
         FolderLock(tmp_path).__enter__()
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """A run that starts while `review` records a decision is not refused."""
+    with FolderLock(tmp_path) as held:
+        ends = threading.Timer(0.1, held.__exit__, (None, None, None))
+        ends.start()
+        with FolderLock(tmp_path) as second:
+            assert second.crashed_ns is None
+        ends.join()
+    assert not (tmp_path / LOCK_NAME).exists()

@@ -7,13 +7,13 @@ manifest is then read: it must have the new text in that row, and all other rows
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from tts_cli.atomic import write_standalone
@@ -36,18 +36,12 @@ class ManifestEdit:
     old: bytes
     new: bytes
 
-    @property
-    def digest(self) -> str:
-        """Digest of the change, so that only what was shown is written."""
-        return hashlib.sha256(self.old + self.new).hexdigest()
-
     def diff(self) -> str:
         """Return the changed lines, with two lines around them."""
         old, new = (
             one.decode("utf-8", "replace").splitlines(keepends=True) for one in (self.old, self.new)
         )
-        name = str(self.path)
-        return "".join(difflib.unified_diff(old, new, name, name, n=2))
+        return "".join(difflib.unified_diff(old, new, str(self.path), str(self.path), n=2))
 
     def write(self) -> None:
         """Write the manifest, completely or not at all. Raises DiskFull, StoppedEarly."""
@@ -72,61 +66,37 @@ def edit_of(source: Manifest, row: Row, text: str) -> ManifestEdit:
         old = read_given(path, MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", remedy) from error
+    encoding = file.found.encoding.name.lower() if file.found.encoding else "utf-8"
+    encoding = "utf-8" if encoding.startswith(("utf-8", "utf_8")) else encoding  # without a mark
     start = len(b"".join(old.splitlines(keepends=True)[: row.line - 1]))
-    for new in _candidates(old, start, file, row.text, text):
-        if _changes_only(file, new, row, text):
-            return ManifestEdit(path, old, new)
+    for pair in _notations(file.format, row.text, text):
+        written, wanted = (one.encode(encoding, "replace") for one in pair)
+        for found in islice(re.compile(re.escape(written)).finditer(old, start), MAX_PLACES):
+            new = old[: found.start()] + wanted + old[found.end() :]
+            if _changes_only(file, new, row, text):
+                return ManifestEdit(path, old, new)
     raise UsageError(f"{path}: the text of {row.id} is not found as one piece", remedy)
 
 
-def _candidates(
-    old: bytes, start: int, file: ManifestFile, before: str, after: str
-) -> Iterator[bytes]:
-    """Yield contents of the file with the text replaced at one place."""
-    encoding = file.found.encoding.name if file.found.encoding else "utf-8"
-    encoding = "utf-8" if encoding.lower().startswith(("utf-8", "utf_8")) else encoding
-    for pair in _notations(file.format, before, after):
-        try:
-            written, wanted = (one.encode(encoding) for one in pair)
-        except UnicodeEncodeError:
-            continue
-        place = old.find(written, start)
-        for _ in range(MAX_PLACES):
-            if place < 0:
-                break
-            yield old[:place] + wanted + old[place + len(written) :]
-            place = old.find(written, place + 1)
-
-
-def _notations(form: str, before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Yield how both texts are written in a format."""
+def _notations(form: str, *texts: str) -> list[list[str]]:
+    """Return how the old and the new text may be written in a format."""
     if form == "jsonl":
-        for is_ascii in (False, True):
-            old, new = (json.dumps(one, ensure_ascii=is_ascii)[1:-1] for one in (before, after))
-            yield old, new
-        return
-    yield before, after
+        return [
+            [json.dumps(one, ensure_ascii=is_ascii) for one in texts] for is_ascii in (False, True)
+        ]
+    found = [list(texts)]
     if form in ("csv", "tsv"):
-        old, new = (one.replace('"', '""') for one in (before, after))
-        yield old, new
-        yield before, f'"{new}"'
+        quoted = ['"' + one.replace('"', '""') + '"' for one in texts]
+        found += [quoted, [texts[0], quoted[1]]]
+    return found
 
 
 def _changes_only(file: ManifestFile, new: bytes, row: Row, text: str) -> bool:
     """Return whether a new content of a manifest differs in the text of one row only."""
-    with tempfile.NamedTemporaryFile(suffix=Path(file.name).suffix) as copy:
+    edited = replace(row, text=text)
+    with tempfile.NamedTemporaryFile(suffix=Path(file.name).suffix) as copy, suppress(TtsCliError):
         copy.write(new)
         copy.flush()
-        changed = replace(file, name=copy.name)
-        try:
-            for one, other in zip_longest(read_rows(file), read_rows(changed)):
-                wanted = replace(one, text=text) if isinstance(one, Row) and _is(one, row) else one
-                if other != wanted:
-                    return False
-        except TtsCliError:
-            return False
-    return True
-
-
-def _is(one: Row, row: Row) -> bool:
-    return one.id == row.id and one.line == row.line
+        pairs = zip_longest(read_rows(file), read_rows(replace(file, name=copy.name)))
+        return all(other == (edited if one == row else one) for one, other in pairs)
+    return False

@@ -23,7 +23,7 @@ from tts_cli.checks.folder_rows import FolderAudio, FolderRow, TakeFile, read_fo
 from tts_cli.checks.outliers import KINDS, reasons_now, severity
 from tts_cli.checks.page.build import build_page, spoken_by
 from tts_cli.checks.page.charts import charts_of
-from tts_cli.checks.reviews import Reviews
+from tts_cli.checks.reviews import read_decisions
 from tts_cli.checks.verdicts import SCORES, TakeVerdict, Transcript, verdicts_by_take
 from tts_cli.checks.waveform import LETTERS, outlines
 from tts_cli.checks.word_times import WordTimes, read_words
@@ -33,6 +33,7 @@ from tts_cli.named import counted
 from tts_cli.store.entry import JournalEntry, iso_time
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import is_read_only
+from tts_cli.store.orphans import read_book
 from tts_cli.versions import versions
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,10 @@ class _About(NamedTuple):
     runs: dict[str | None, int]
     outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
     checks: dict[tuple[str, int], TakeVerdict]
+    voices: VoiceBaselines
+    chapters: dict[str, tuple[int, str]]  # by id: place in the book, title
     base: str
+    is_served: bool
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
@@ -85,14 +89,14 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
 
 
 def content_of(
-    folder: FolderAudio, version: str | None, base: str = "", *, has_outlines: bool = True
+    folder: FolderAudio, version: str | None, base: str = "", *, is_served: bool = False
 ) -> dict[str, Any]:
     """Return the data of the page.
 
     Args:
         version: of this tool.
         base: of the addresses of audio: the folder relative to the page; empty: the page is in it.
-        has_outlines: with waveforms, for which every file is decoded.
+        is_served: for the server of `review`, which the page asks for decisions and waveforms.
     """
     voices = VoiceBaselines(Evidence(row.take) for row in folder.rows)
     checks = verdicts_by_take(folder.path)
@@ -103,9 +107,10 @@ def content_of(
     runs = {_text(run.get("run_id")): place for place, run in enumerate(folder.runs)}
     files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
-    drawn = outlines(paths) if has_outlines else [None] * len(files)
+    drawn = [None] * len(files) if is_served else outlines(paths)
     shown = dict(zip(map(id, files), drawn, strict=True))
-    about = _About(runs, shown, checks, base)
+    about = _About(runs, shown, checks, voices, _chapters(folder.path), base, is_served)
+    decisions = () if is_served else read_decisions(folder.path)
     return {
         "schema": SCHEMA,
         "tool": version,
@@ -117,7 +122,7 @@ def content_of(
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, checks),
-        "decisions": list(map(msgspec.to_builtins, Reviews.read(folder.path).decisions())),
+        "decisions": list(map(msgspec.to_builtins, decisions)),
         "rows": [
             _row(row, reasons[row.id], about, read_words(folder.path, row.id))
             for row in folder.rows
@@ -183,6 +188,7 @@ def _row(
     if times is not None and times.text != speech.text:
         times = None
     rate = letters_per_second(speech) if speech.is_ok else None
+    order, chapter = about.chapters.get(row.id, (None, None))
     values: dict[str, Any] = {
         "id": row.id,
         "status": speech.status,
@@ -204,6 +210,8 @@ def _row(
         "silences_s": _silences(speech),
         "run": about.runs.get(speech.run_id) if speech.run_id else None,
         "place": row.file.place,
+        "order": order,
+        "chapter": chapter,
         "reasons": [list(reason) for reason in reasons],
         "severity": round(severity(reasons), 2),
         "parts": [[part[name] for name in _PART] for part in speech.parts],
@@ -223,13 +231,15 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.mos) if check and is_known else (None, None)
     is_other = not speech.is_same_speech(chosen)
+    reasons = [] if speech is chosen else reasons_now(speech, about.voices, check)
     values = {
         "take": speech.take,
         "seed": speech.seed,
         "sha256": speech.sha256,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
-        "url": None if file.path is None else about.base + audio_url(file.path),
+        "suspect": [kind for kind, *_ in reasons],
+        "url": None if file.path is None else _address(file.path, row.id, speech, about),
         "is_older": file.is_older,
         "is_other": is_other,
         "said": speech.said if is_other else None,
@@ -242,6 +252,28 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
         "unsure": None if times is None else times.unsure,
     }
     return _known(values)
+
+
+def _address(path: str, row_id: str, speech: JournalEntry, about: _About) -> str:
+    """Return the address of a take's audio; in `review` another one for each version of it."""
+    if not about.is_served:
+        return about.base + audio_url(path)
+    return f"audio/{speech.take}/{audio_url(row_id)}?{(speech.sha256 or '')[:16]}"
+
+
+def _chapters(out: Path) -> dict[str, tuple[int, str]]:
+    """Return the place and the chapter of each row of a book."""
+    found: dict[str, tuple[int, str]] = {}
+    try:
+        for number, chapter in enumerate(read_book(out)["chapters"], 1):
+            for sentence in chapter["sentences"]:
+                title = str(chapter["title"] or f"Chapter {number}")
+                found[str(sentence["id"])] = len(found), title
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        log.warning("book.json is not valid, so the page shows no chapters: %s", error)
+    return found
 
 
 def _heard(heard: Transcript) -> dict[str, Any]:

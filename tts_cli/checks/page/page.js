@@ -66,23 +66,23 @@ ${sha256 ?? ""}`;
   var haystacks = [];
   function load(data) {
     model.data = data;
-    model.rows = data.rows;
-    data.rows.forEach((row, index) => {
-      row.index = index;
-      row.reasons ??= [];
-      row.extra ??= {};
-      row.severity ??= 0;
-      row.chosen ??= 0;
-      row.place ??= 0;
-      row.order ??= index;
-      if (row.chapter === void 0 && row.id.includes("/")) row.chapter = row.id.slice(0, row.id.lastIndexOf("/"));
+    model.rows = data.rows.map((given, index) => {
+      const folder = given.id.slice(0, Math.max(0, given.id.lastIndexOf("/"))) || void 0;
+      const usual = { reasons: [], extra: {}, severity: 0, chosen: 0, place: 0, order: index, chapter: folder };
+      const row = { ...usual, ...given, index };
       row.group = row.status === "failed" ? 0 : row.reasons.length ? 1 : 2;
+      row.facets = { Voice: row.voice, Character: row.character, Chapter: row.chapter, ...row.extra };
+      return row;
     });
     model.byName = new Map(model.rows.map((row) => [row.id, row]));
     haystacks = new Array(model.rows.length);
   }
   var takeOf = (row) => row.takes[row.chosen];
   var picks = /* @__PURE__ */ new Map();
+  function canPick(id, take) {
+    const row = model.byName.get(id);
+    return row !== void 0 && row.takes.some((one, place) => one.take === take && place !== row.chosen);
+  }
   function placeOf(row) {
     const place = row.takes.findIndex((take) => take.take === picks.get(row.id));
     return place < 0 ? row.chosen : place;
@@ -107,31 +107,25 @@ ${sha256 ?? ""}`;
     rate: { label: "Rate, letters per second", value: (row) => row.rate, falls: true },
     level: { label: "Level", value: (row) => row.level_dbfs, falls: true }
   };
-  var MAX_FACETS = 6;
+  var MAX_FACETS = 7;
   var MAX_VALUES = 200;
-  function facetsOf(row) {
-    return { Character: row.character, Chapter: row.chapter, ...row.extra };
-  }
   function facets() {
-    const found = /* @__PURE__ */ new Map();
-    for (const row of model.rows) {
-      for (const [name, value] of Object.entries(facetsOf(row))) {
-        if (value === void 0) continue;
-        if (!found.has(name)) found.set(name, /* @__PURE__ */ new Map());
-        const counts = (
-          /** @type {Map<string, number>} */
-          found.get(name)
-        );
-        counts.set(value, (counts.get(value) ?? 0) + 1);
+    const names = [...new Set(model.rows.flatMap((row) => Object.keys(row.facets)))];
+    const found = names.map((name) => {
+      const counts = /* @__PURE__ */ new Map();
+      for (const { facets: { [name]: value } } of model.rows) {
+        if (value !== void 0) counts.set(value, (counts.get(value) ?? 0) + 1);
       }
-    }
-    const useful = [...found].filter(([, counts]) => counts.size > 1 && counts.size <= MAX_VALUES);
-    return new Map(useful.slice(0, MAX_FACETS));
+      return (
+        /** @type {const} */
+        [name, counts]
+      );
+    });
+    return new Map(found.filter(([, { size }]) => size > 1 && size <= MAX_VALUES).slice(0, MAX_FACETS));
   }
   var view = {
     search: "",
     status: "all",
-    voice: "",
     kind: "",
     review: "",
     sort: "check",
@@ -145,10 +139,10 @@ ${sha256 ?? ""}`;
   }
   function matches(row, words2) {
     if (view.status !== "all" && row.group !== GROUP_OF[view.status]) return false;
-    if (view.voice && (row.voice ?? "") !== view.voice) return false;
     if (view.kind && !row.reasons.some((reason) => reason[0] === view.kind)) return false;
-    if (view.review === "comment" ? !commentsOf(row).length : view.review && stateOf(row) !== view.review) return false;
-    for (const name in view.facets) if (view.facets[name] && facetsOf(row)[name] !== view.facets[name]) return false;
+    if (view.review === "comment" && !commentsOf(row).length) return false;
+    if (view.review && view.review !== "comment" && stateOf(row) !== view.review) return false;
+    for (const name in view.facets) if (view.facets[name] && row.facets[name] !== view.facets[name]) return false;
     return words2.every((word) => haystack(row).includes(word));
   }
   function shownItems() {
@@ -164,18 +158,21 @@ ${sha256 ?? ""}`;
     const ranks = new Map(found.map((row) => [row, factor * (value(row) ?? factor * Infinity)]));
     const rank = (row) => ranks.get(row) ?? 0;
     found.sort((a, b) => rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b));
-    if (view.sort === "order" && found.some((row) => row.chapter)) return withHeadings(found, (row) => row.chapter ?? "", () => null);
+    const hasChapters = view.sort === "order" && found.some((row) => row.chapter);
+    if (hasChapters) return withHeadings(found, (row) => row.chapter ?? "", () => null);
     return found.map((row, place) => ({ row, number: place + 1 }));
   }
   function withHeadings(sorted, name, group) {
-    const items = [];
+    const items2 = [];
     let members = [];
     sorted.forEach((row, place) => {
-      if (!place || name(sorted[place - 1]) !== name(row)) items.push({ heading: name(row), group: group(row), members: members = [] });
+      if (!place || name(sorted[place - 1]) !== name(row)) {
+        items2.push({ heading: name(row), group: group(row), members: members = [] });
+      }
       members.push(row);
-      items.push({ row, number: place + 1 });
+      items2.push({ row, number: place + 1 });
     });
-    return items;
+    return items2;
   }
 
   // src/waveform.js
@@ -195,10 +192,7 @@ ${sha256 ?? ""}`;
     return found;
   }
   var sizeOf = (canvas2) => ({ width: canvas2.clientWidth, height: canvas2.clientHeight });
-  function drawWaveform(canvas2, take, played = 0, size = sizeOf(canvas2)) {
-    drawPeaks(canvas2, take.waveform ? heights(take.waveform) : null, played, size);
-  }
-  function drawPeaks(canvas2, outline, played, { width, height } = sizeOf(canvas2)) {
+  function drawWaveform(canvas2, take, played = 0, { width, height } = sizeOf(canvas2)) {
     if (!width || !height) return;
     const scale = Math.min(window.devicePixelRatio || 1, 2);
     if (canvas2.width !== Math.round(width * scale)) canvas2.width = Math.round(width * scale);
@@ -210,11 +204,12 @@ ${sha256 ?? ""}`;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
     const middle = height / 2;
-    if (!outline) {
+    if (!take.waveform) {
       pen.fillStyle = colours.faint;
       for (let x = 0; x < width; x += 6) pen.fillRect(x, middle - 0.5, 3, 1);
       return;
     }
+    const outline = heights(take.waveform);
     const bars = Math.floor(width / 3);
     for (let bar = 0; bar < bars; bar++) {
       const first = Math.floor(bar * outline.length / bars);
@@ -234,12 +229,7 @@ ${sha256 ?? ""}`;
     document.getElementById(id)
   );
   function h(tag, attributes = {}, ...children) {
-    return fill(document.createElement(tag), attributes, children);
-  }
-  function svg(tag, attributes = {}, ...children) {
-    return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-  }
-  function fill(element, attributes, children) {
+    const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
       if (value === null || value === void 0 || value === false) continue;
       if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -264,7 +254,12 @@ ${sha256 ?? ""}`;
     reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z"
   };
   function icon(name) {
-    return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
+    const [picture, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+    const attributes = { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" };
+    for (const [key, value] of Object.entries(attributes)) picture.setAttribute(key, value);
+    path.setAttribute("d", ICONS[name]);
+    picture.append(path);
+    return picture;
   }
   function setIcon(button2, name) {
     if (button2.dataset.icon === name) return;
@@ -273,6 +268,11 @@ ${sha256 ?? ""}`;
   }
   function button(label, name, run, more = {}) {
     return h("button", { type: "button", class: "plain", onclick: run, ...more }, name && icon(name), label);
+  }
+  function checkbox(label, key, checked, run) {
+    const box2 = h("input", { type: "checkbox", "data-key": key, checked });
+    box2.onchange = () => run(box2.checked);
+    return h("label", { class: "check" }, box2, label);
   }
   var option = (value, text = value) => h("option", { value, text });
   function duration(seconds) {
@@ -299,21 +299,8 @@ ${sha256 ?? ""}`;
   }
   var complain = (error) => say(error.message);
   async function copy(text, what) {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const field = h("textarea", { class: "unseen", readonly: true, "aria-hidden": "true" });
-      field.value = text;
-      (document.querySelector("dialog[open]") || document.body).append(field);
-      field.select();
-      const isCopied = document.execCommand("copy");
-      field.remove();
-      if (!isCopied) {
-        say(`The browser did not allow copying ${what}`);
-        return;
-      }
-    }
-    say(`Copied ${what}`);
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    say(isCopied ? `Copied ${what}` : `The browser did not allow copying ${what}`);
   }
   var memory = {
     /** @param {string} name @returns {any} */
@@ -350,8 +337,7 @@ ${sha256 ?? ""}`;
     },
     /** Share of the loaded take that was played, from 0 to 1. */
     get share() {
-      const seconds = this.audio.duration;
-      return Number.isFinite(seconds) && seconds > 0 ? this.audio.currentTime / seconds : 0;
+      return this.audio.duration > 0 ? this.audio.currentTime / this.audio.duration : 0;
     },
     /** @param {Row} row @param {number} place */
     isAt(row, place) {
@@ -376,14 +362,9 @@ ${sha256 ?? ""}`;
     /** Make the takes of a row as loud as the quietest of them. */
     level() {
       if (!this.row) return;
-      const levels = this.row.takes.filter((take) => take.url).map((take) => take.level_dbfs);
-      const known = (
-        /** @type {number[]} */
-        levels.filter((level) => level !== void 0)
-      );
-      const own = this.row.takes[this.place].level_dbfs;
-      const isMatched = this.isLevelled && own !== void 0 && known.length > 1;
-      this.audio.volume = isMatched ? 10 ** ((Math.min(...known) - own) / 20) : 1;
+      const known = this.row.takes.flatMap((take) => take.url && take.level_dbfs !== void 0 ? [take.level_dbfs] : []);
+      const own = this.isLevelled && this.row.takes[this.place].level_dbfs;
+      this.audio.volume = own ? 10 ** ((Math.min(own, ...known) - own) / 20) : 1;
     },
     /** @param {Row} row @param {number} place */
     async play(row, place) {
@@ -406,23 +387,26 @@ ${sha256 ?? ""}`;
     /** Move to a share of a take, and play from there. @param {Row} row @param {number} place @param {number} share */
     seek(row, place, share) {
       if (!this.load(row, place)) return;
-      const move = () => {
+      const move2 = () => {
         this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration;
       };
-      if (this.audio.readyState >= 1) move();
-      else this.audio.addEventListener("loadedmetadata", move, { once: true });
+      if (this.audio.readyState >= 1) move2();
+      else this.audio.addEventListener("loadedmetadata", move2, { once: true });
       this.play(row, place);
     }
   };
   player.audio.preload = "none";
-  for (const name of ["play", "pause", "ended", "seeked", "loadedmetadata"]) player.audio.addEventListener(name, () => emit("played"));
+  for (const name of ["play", "pause", "ended", "seeked", "loadedmetadata"]) {
+    player.audio.addEventListener(name, () => emit("played"));
+  }
   player.audio.addEventListener("play", function tick() {
     if (!player.isPlaying) return;
     emit("played");
     requestAnimationFrame(tick);
   });
   player.audio.addEventListener("error", () => {
-    if (player.row) say(`${player.row.id} cannot be played: the file is missing, or the browser does not support its format`);
+    const why = "the file is missing, or the browser does not support its format";
+    if (player.row) say(`${player.row.id} cannot be played: ${why}`);
   });
 
   // src/server.js
@@ -438,9 +422,9 @@ ${sha256 ?? ""}`;
     stamp: "",
     loaded_ms: 0
   };
-  async function ask(name, values) {
-    const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-    const answer = await fetch(`api/${name}`, body || {}).catch(() => {
+  async function ask(name, values = null) {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
       throw new Error("The server of this page has ended: start `tts-cli review` again");
     });
     const found = await answer.json().catch(() => ({ error: answer.statusText }));
@@ -453,14 +437,11 @@ ${sha256 ?? ""}`;
     data.server.stamp;
     server.loaded_ms = performance.now();
     load(data);
-    for (const [id, take] of picks) {
-      const row = model.byName.get(id);
-      if (!row || !row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.delete(id);
-    }
+    for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
     emit("rows");
   }
   async function poll() {
-    const found = await ask(`changes?after=${server.revision}`);
+    const found = await ask("changes", server.revision);
     if (found.revision < server.revision) ledger.stored = [];
     if (found.decisions.length) {
       ledger.stored.push(...found.decisions);
@@ -470,10 +451,9 @@ ${sha256 ?? ""}`;
     server.revision = found.revision;
     const [wasBusy, before2] = [server.busy, server.jobs];
     server.busy = found.busy;
-    server.jobs = found.job;
-    for (const job of server.jobs) {
-      if (job.error && !before2.some((one) => one.number === job.number && one.error)) say(job.error);
-    }
+    server.jobs = found.jobs;
+    const known = before2.filter((job) => job.error).map((job) => job.number);
+    for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
     const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
     if (found.stamp !== server.stamp && isDue) await reload();
     if (wasBusy !== server.busy || JSON.stringify(before2) !== JSON.stringify(server.jobs)) emit("server");
@@ -484,17 +464,17 @@ ${sha256 ?? ""}`;
       await poll().catch((error) => document.hidden || complain(error));
     }
   }
-  var wanted = /* @__PURE__ */ new Map();
+  var wanted = [];
   function wantWaveform(id, take) {
     if (!server.isThere || !take.url || take.waveform !== void 0) return;
-    if (!wanted.size) setTimeout(drawWanted, 60);
-    wanted.set(JSON.stringify([id, take.take]), take);
+    take.waveform = null;
+    if (!wanted.length) setTimeout(drawWanted, 60);
+    wanted.push([id, take]);
   }
   async function drawWanted() {
-    const some = [...wanted].slice(0, 100);
-    wanted.clear();
-    for (const [, take] of some) take.waveform = null;
-    const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+    const some = wanted.slice(-200);
+    wanted = [];
+    const found = await ask("outlines", some.map(([id, { take }]) => [id, take])).catch(() => []);
     some.forEach(([, take], place) => {
       take.waveform = found[place];
     });
@@ -502,25 +482,30 @@ ${sha256 ?? ""}`;
   }
 
   // src/review.js
-  var STATE_TEXT = { open: "", approved: "approved", rejected: "rejected", retake: "retake requested", changed: "changed since" };
-  var storeKey = () => `tts-cli-reviews ${model.data.folder.path}`;
+  var STATE_TEXT = {
+    open: "",
+    approved: "approved",
+    rejected: "rejected",
+    retake: "retake requested",
+    changed: "changed since"
+  };
+  var storeName = () => `tts-cli-report ${model.data.folder.path}`;
   var isReadOnly = () => server.isThere && server.busy !== null;
   async function decide(row, state, comment = "", at_s2 = null) {
     if (!isNamed(row)) return say(`${row.id} is an invalid row of the manifest: fix it there`);
     if (isReadOnly()) return say("A run is in progress: wait until it ends");
-    if (state === "approved" && server.isThere && placeOf(row) !== row.chosen && !await useTake(row)) return;
-    const current2 = model.byName.get(row.id) ?? row;
-    const { take, sha256 = null } = state === "comment" ? shownTake(current2) : ratedTake(current2);
+    if (state === "approved" && server.isThere && placeOf(row) !== row.chosen && !await use(row)) return;
+    const current = model.byName.get(row.id) ?? row;
+    const { take, sha256 = null } = state === "comment" ? shownTake(current) : ratedTake(current);
     const decision = { id: row.id, take, sha256, state, comment, at_s: at_s2 };
     ledger.own.add(decision);
     ledger.rebuild();
     emit("decided");
     if (!server.isThere) {
       decision.time = (/* @__PURE__ */ new Date()).toISOString();
-      memory.set(storeKey(), [...ledger.own]);
-      return;
+      return remember();
     }
-    await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+    await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
     ledger.own.delete(decision);
     ledger.rebuild();
     emit("decided");
@@ -534,40 +519,57 @@ ${sha256 ?? ""}`;
     const { take } = row.takes[place];
     if (place === row.chosen) picks.delete(row.id);
     else picks.set(row.id, take);
-    if (!server.isThere) memory.set(`tts-cli-report ${model.data.folder.path}`, [...picks]);
-    emit("picked", row);
-    if (!server.isThere) say(place === row.chosen ? `${row.id}: take ${take} stays` : `${row.id}: take ${take} is selected`);
+    emit("picked");
+    if (server.isThere) return;
+    remember();
+    say(`${row.id}: take ${take} ${place === row.chosen ? "stays" : "is selected"}`);
   }
-  async function useTake(row) {
-    const { take } = shownTake(row);
-    const use2 = async () => {
-      await ask("pick", { id: row.id, take });
+  async function use(row) {
+    const { take, is_other: isOther, written } = shownTake(row);
+    try {
+      await ask("pick", [row.id, take]);
       picks.delete(row.id);
       await reload();
       say(`${row.id}: take ${take} is the row's take now`);
+      if (isOther && written !== void 0 && written !== row.text) await showChange(row.id, written);
+      else if (isOther) say("Give the row in the manifest the same fields, or the next run of synth makes it again");
       return true;
+    } catch (error) {
+      complain(
+        /** @type {Error} */
+        error
+      );
+      return takeOf(model.byName.get(row.id) ?? row).take === take;
+    }
+  }
+  async function showChange(id, text) {
+    const dialog2 = (
+      /** @type {HTMLDialogElement} */
+      byId("change")
+    );
+    const diff = await ask("manifest", { id, text });
+    if (!diff) return;
+    byId("change-diff").textContent = diff;
+    byId("change-write").onclick = () => {
+      dialog2.close();
+      ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
     };
-    return use2().catch((error) => (complain(error), false));
+    dialog2.showModal();
   }
   var retakeRows = () => model.rows.filter((row) => isNamed(row) && stateOf(row) === "retake");
   function restore() {
-    if (server.isThere) return;
     ledger.stored = model.data.decisions;
-    const known = memory.get(storeKey());
-    for (const one of Array.isArray(known) ? known : []) if (model.byName.has(one?.id)) ledger.own.add(one);
+    const { decisions: decisions2 = [], takes = [] } = memory.get(storeName()) ?? {};
+    for (const one of decisions2) if (model.byName.has(one.id)) ledger.own.add(one);
+    for (const [id, take] of takes) if (canPick(id, take)) picks.set(id, take);
     ledger.rebuild();
-    const selected = memory.get(`tts-cli-report ${model.data.folder.path}`);
-    for (const [id, take] of Array.isArray(selected) ? selected : []) {
-      const row = model.byName.get(id);
-      if (row && row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.set(id, take);
-    }
   }
+  var remember = () => memory.set(storeName(), { decisions: [...ledger.own], takes: [...picks] });
   function clear() {
     picks.clear();
     ledger.own.clear();
     ledger.rebuild();
-    memory.set(storeKey(), []);
-    memory.set(`tts-cli-report ${model.data.folder.path}`, []);
+    remember();
     emit("picked");
     emit("decided");
   }
@@ -589,6 +591,362 @@ ${sha256 ?? ""}`;
   on(["rows"], () => {
     selection.row = model.byName.get(selection.row?.id ?? "") ?? null;
   });
+
+  // src/actions.js
+  function togglePlay(row) {
+    player.toggle(row, player.row?.id === row.id && player.isPlaying ? player.place : placeOf(row));
+  }
+  function seekAt(row, event) {
+    const box2 = (
+      /** @type {HTMLElement} */
+      event.currentTarget.getBoundingClientRect()
+    );
+    player.seek(row, placeOf(row), (event.clientX - box2.left) / box2.width);
+  }
+  function chooseTake(row, place) {
+    select(row);
+    pick(row, place);
+    player.play(row, place);
+  }
+  var other = null;
+  function compare(row) {
+    const place = placeOf(row);
+    const known = other?.id === row.id && other.place !== place ? other.place : void 0;
+    const first = row.takes.findIndex((take, at2) => at2 !== place && take.url);
+    const next = known ?? (place === row.chosen ? first : row.chosen);
+    if (next < 0) return say(`${row.id} has no other take`);
+    other = { id: row.id, place };
+    const at_s2 = player.row?.id === row.id ? player.audio.currentTime : 0;
+    pick(row, next);
+    player.seek(row, next, at_s2 / (row.takes[next].audio_s || 1));
+  }
+
+  // src/item.js
+  var STATUS_TEXT = ["failed", "suspect", "ok"];
+  function makeItem(row, position, total) {
+    const act = (run) => (event) => {
+      select(row);
+      run(event);
+    };
+    const small = (label, name, state) => h("button", {
+      type: "button",
+      class: `small ${name}`,
+      title: label,
+      "aria-label": label,
+      "data-state": state,
+      onclick: act(() => toggleState(row, state))
+    }, icon(name));
+    const play2 = h("button", { type: "button", class: "round", onclick: act(() => togglePlay(row)) });
+    const canvas2 = h("canvas", { class: "wave", "aria-hidden": "true", onclick: act((event) => seekAt(row, event)) });
+    const length = h("span", { class: "length" });
+    const review2 = h("span", { class: "review" });
+    const marks = [
+      small("Approve", "approve", "approved"),
+      small("Reject", "reject", "rejected"),
+      small("Request a retake", "again", "retake")
+    ];
+    const takes = (row.takes.length > 1 ? row.takes : []).map(({ take }, place) => {
+      const label = `Take ${take}${place === row.chosen ? ", current in the folder" : ""}`;
+      const more = { class: place === row.chosen ? "take own" : "take", "aria-label": label, title: label };
+      return button(String(take), null, () => chooseTake(row, place), more);
+    });
+    const second = row.error ?? row.spoken_text;
+    const unknown = `The text is not in timings.jsonl (${counted(row.text_chars ?? 0, "character")})`;
+    const node2 = h(
+      "li",
+      {
+        class: second ? "row two" : "row",
+        "data-id": row.id,
+        "data-group": row.group,
+        "aria-posinset": position,
+        "aria-setsize": total
+      },
+      play2,
+      h("div", { class: "sound" }, canvas2, length),
+      h(
+        "div",
+        { class: "words" },
+        h(
+          "div",
+          { class: "line" },
+          h("span", { class: "status", text: STATUS_TEXT[row.group] }),
+          review2,
+          h("bdi", { class: "id", text: row.id }),
+          h("span", { class: "voice", text: [row.character, row.voice ?? "no voice"].filter(Boolean).join(" · ") }),
+          h("span", { class: "chips" }, ...row.reasons.slice(0, 3).map(chip))
+        ),
+        h("p", { class: row.text === void 0 ? "text unknown" : "text", dir: "auto", text: row.text ?? unknown }),
+        second && h("p", { class: row.error ? "spoken wrong" : "spoken", dir: "auto", text: second })
+      ),
+      h(
+        "div",
+        { class: "side" },
+        h("div", { class: "takes", role: "group", "aria-label": "Takes" }, ...takes),
+        h("div", { class: "actions" }, ...marks)
+      )
+    );
+    node2.addEventListener("pointerdown", (event) => {
+      if (!/** @type {Element} */
+      event.target.closest("button, canvas")) select(row, { focus: true });
+    });
+    function refresh3(size) {
+      const [place, state, remarks] = [placeOf(row), stateOf(row), commentsOf(row).length];
+      const isPlaying = player.row?.id === row.id && player.isPlaying;
+      const isCurrent = selection.row === row;
+      setIcon(play2, isPlaying ? "pause" : "play");
+      play2.disabled = !row.takes[place].url;
+      play2.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
+      node2.classList.toggle("current", isCurrent);
+      node2.setAttribute("aria-current", String(isCurrent));
+      for (const one of [node2, play2, ...marks, ...takes]) one.tabIndex = isCurrent ? 0 : -1;
+      for (const one of marks) {
+        one.setAttribute("aria-pressed", String(state === one.dataset.state));
+        one.disabled = isReadOnly() || !isNamed(row);
+      }
+      takes.forEach((one, at2) => one.setAttribute("aria-pressed", String(at2 === place)));
+      node2.dataset.state = state;
+      review2.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" · ");
+      review2.hidden = !review2.textContent;
+      length.textContent = lengthText(row, row.takes[place]);
+      draw(size);
+    }
+    function draw(size) {
+      const isLoaded = player.row?.id === row.id;
+      const take = row.takes[isLoaded && row.takes[player.place] ? player.place : placeOf(row)];
+      wantWaveform(row.id, take);
+      drawWaveform(canvas2, take, isLoaded ? player.share : 0, size);
+    }
+    return { node: node2, canvas: canvas2, refresh: refresh3, draw };
+  }
+  function lengthText(row, take) {
+    if (!take.url) return row.group === 0 && !take.audio_s ? "no audio" : "audio missing";
+    return [duration(take.audio_s ?? 0), take.mos && `${take.mos[0].toFixed(1)} of 5`].filter(Boolean).join(" · ");
+  }
+  function chip([kind2, text]) {
+    const figure = /[-\d][\d.]*( %| s\b| dBFS| letters per second)?/.exec(text)?.[0] ?? "";
+    const short = figure.replace(" letters per second", "/s").replace(/^-/, "−");
+    return h("span", { class: "chip", title: text }, h("b", { text: kind2 }), h("span", { class: "figures", text: ` ${short}` }));
+  }
+
+  // src/list.js
+  var BEYOND = 240;
+  var HEADING = 48;
+  var NARROW = matchMedia("(max-width: 720px)");
+  var node = byId("list");
+  var items = [];
+  var tops = new Float64Array(1);
+  var places = /* @__PURE__ */ new Map();
+  var made = /* @__PURE__ */ new Map();
+  var waveSize;
+  function update() {
+    items = shownItems();
+    places = /* @__PURE__ */ new Map();
+    items.forEach((item, place) => item.row && places.set(item.row, place));
+    for (const place of made.keys()) drop(place);
+    measure();
+    if (!selection.row || !places.has(selection.row)) select(items.find((item) => item.row)?.row ?? null);
+    const [all, found] = [model.rows.length, places.size];
+    byId("count").textContent = all === found ? counted(all, "row") : `${whole(found)} of ${counted(all, "row")}`;
+    byId("empty").hidden = found > 0;
+  }
+  function measure() {
+    const rowHeight = NARROW.matches ? 148 : 88;
+    waveSize = void 0;
+    tops = new Float64Array(items.length + 1);
+    items.forEach((item, place) => {
+      tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING);
+    });
+    node.style.height = `${tops[items.length]}px`;
+    for (const place of made.keys()) move(place);
+    render();
+  }
+  var at = (top) => Math.max(0, tops.subarray(0, items.length).findLastIndex((one) => one <= top));
+  function render(most = Infinity) {
+    if (!items.length) return;
+    const top = -node.getBoundingClientRect().top;
+    const [first, last] = [at(top - BEYOND), at(top + window.innerHeight + BEYOND)];
+    const wanted2 = Array.from({ length: last - first + 1 }, (_, number) => first + number);
+    const current = placeIn(selection.row);
+    if (current >= 0 && current < first) wanted2.unshift(current);
+    if (current > last) wanted2.push(current);
+    for (const place of made.keys()) if (!wanted2.includes(place)) drop(place);
+    const missing = wanted2.filter((place) => !made.has(place));
+    const fresh = missing.slice(0, most);
+    if (fresh.length < missing.length) requestAnimationFrame(() => render(most));
+    let before2;
+    for (const place of wanted2) {
+      if (fresh.includes(place)) {
+        const item = items[place];
+        const one = item.row ? makeItem(item.row, item.number, places.size) : makeHeading(item);
+        made.set(place, one);
+        move(place);
+        if (before2) before2.after(one.node);
+        else node.prepend(one.node);
+      }
+      before2 = made.get(place)?.node ?? before2;
+    }
+    for (const place of fresh) refresh(place);
+  }
+  function makeHeading({ heading, group, members }) {
+    const number = h("span", { class: "number" });
+    return {
+      node: h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, number)),
+      refresh() {
+        const approved = members.filter((row) => stateOf(row) === "approved").length;
+        const all = whole(members.length);
+        number.textContent = approved ? `${whole(approved)} of ${all} approved` : all;
+      },
+      draw() {
+      }
+    };
+  }
+  function move(place) {
+    const one = made.get(place);
+    if (one) one.node.style.transform = `translateY(${tops[place]}px)`;
+  }
+  function drop(place) {
+    made.get(place)?.node.remove();
+    made.delete(place);
+  }
+  function refresh(place) {
+    const one = made.get(place);
+    if (one && "canvas" in one) waveSize ??= sizeOf(one.canvas);
+    one?.refresh(waveSize);
+  }
+  var placeIn = (row) => (row && places.get(row)) ?? -1;
+  function nextRow(row, by = 1) {
+    for (let place = row ? placeIn(row) + by : -1; place in items; place += by) {
+      const found = items[place].row;
+      if (found) return found;
+    }
+    return null;
+  }
+  function step(by) {
+    const row = nextRow(selection.row, by);
+    if (row) select(row, { focus: true, scroll: true });
+  }
+  var before = null;
+  on(["select"], ({ focus, scroll }) => {
+    render();
+    refresh(placeIn(before));
+    before = selection.row;
+    refresh(placeIn(before));
+    const current = made.get(placeIn(before))?.node;
+    if (scroll) current?.scrollIntoView({ block: "nearest" });
+    if (focus) current?.focus({ preventScroll: true });
+  });
+  on(["view", "rows"], update);
+  on(["decided", "picked", "server"], () => {
+    for (const place of made.keys()) refresh(place);
+  });
+  on(["drawn", "theme"], () => {
+    for (const one of made.values()) one.draw(waveSize);
+  });
+  var loaded;
+  on(["played"], () => {
+    for (const id of /* @__PURE__ */ new Set([loaded, player.row?.id])) if (id) refresh(placeIn(model.byName.get(id)));
+    loaded = player.row?.id;
+  });
+
+  // src/comments.js
+  var drafts = /* @__PURE__ */ new Map();
+  var at_s = null;
+  var isOwn = (one) => (one.reviewer ?? "") === (model.data.server?.reviewer ?? "");
+  function commentsNode(row) {
+    const seconds = shownTake(row).audio_s || 1;
+    const items2 = commentsOf(row).map((one) => h(
+      "li",
+      {},
+      button(one.at_s === null ? "all" : duration(one.at_s), null, () => player.seek(row, placeOf(row), (one.at_s ?? 0) / seconds)),
+      h("span", { class: "said", dir: "auto" }, one.reviewer ? h("b", { text: `${one.reviewer}: ` }) : null, one.comment),
+      isOwn(one) && button("Remove", null, () => decide(row, "comment", "", one.at_s), { disabled: isReadOnly() })
+    ));
+    const field = h("input", {
+      type: "text",
+      id: "comment",
+      maxlength: "10000",
+      autocomplete: "off",
+      "aria-label": "Comment",
+      "data-key": "comment",
+      placeholder: "Comment on this moment",
+      disabled: isReadOnly(),
+      onfocus: () => {
+        at_s = player.row?.id === row.id ? Math.round(100 * player.audio.currentTime) / 100 : null;
+      },
+      oninput: () => drafts.set(row.id, field.value)
+    });
+    field.value = drafts.get(row.id) ?? "";
+    const send = (event) => {
+      event.preventDefault();
+      drafts.delete(row.id);
+      if (field.value.trim()) decide(row, "comment", field.value.trim(), at_s);
+    };
+    return h(
+      "section",
+      { class: "comments" },
+      h("h3", { text: "Comments" }),
+      h("ul", {}, ...items2),
+      h("form", { onsubmit: send }, field, h("button", { type: "submit", class: "plain", text: "Add", disabled: isReadOnly() }))
+    );
+  }
+  var writeComment = () => byId("comment")?.focus();
+
+  // src/retake.js
+  var drafts2 = /* @__PURE__ */ new Map();
+  var FIELDS = { voice: ["Voice", "voices"], instruct: ["Style"], lexicon: ["Lexicon", void 0, "lead=led; read=red"] };
+  var original = ({ text = "", voice = "", instruct = "" }) => ({ text, voice, instruct, lexicon: "", takes: "1" });
+  function retakeNode(row) {
+    if (!server.isThere) return null;
+    const draft = drafts2.get(row.id) ?? original(row);
+    const bound = (name, node2) => {
+      node2.value = draft[name];
+      node2.dataset.key = `retake ${name}`;
+      node2.oninput = () => {
+        draft[name] = node2.value;
+        drafts2.set(row.id, draft);
+      };
+      return node2;
+    };
+    const text = h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" });
+    const fields = Object.entries(FIELDS).map(([name, [label2, list, placeholder]]) => {
+      const input = h("input", { type: "text", autocomplete: "off", list, placeholder });
+      return h("label", {}, h("span", { text: label2 }), bound(name, input));
+    });
+    const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
+    const counts = ["1", "2", "3", "5"].map((one) => option(one));
+    const job = server.jobs.findLast((one) => one.id === row.id);
+    const isRunning = job !== void 0 && ["waiting", "running"].includes(job.state);
+    const label = isRunning ? "Making takes …" : "Make takes";
+    const state = job && (job.error || `${job.state}: ${job.num_done} of ${counted(job.takes, "take")}`);
+    return h(
+      "details",
+      { class: "retake", open: drafts2.has(row.id) || isRunning },
+      h("summary", { text: "Retake" }),
+      bound("text", text),
+      ...fields,
+      h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
+      h(
+        "div",
+        { class: "buttons" },
+        bound("takes", h("select", { "aria-label": "Number of takes" }, ...counts)),
+        button(label, "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })
+      ),
+      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: state })
+    );
+  }
+  function start(row, draft) {
+    const { takes, ...before2 } = original(row);
+    const changed = Object.keys(before2).filter((name) => draft[name] !== before2[name]);
+    request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
+  }
+  async function request(row, takes, edits = {}) {
+    await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
+  }
+  var editText = () => {
+    const field = byId("retake-text");
+    field?.closest("details")?.setAttribute("open", "");
+    field?.focus();
+  };
 
   // src/shell.js
   var PLAIN_WORD = /^[A-Za-z0-9_@%+=:,.\/-]+$/;
@@ -624,507 +982,54 @@ ${sha256 ?? ""}`;
     return shellLine(["tts-cli", "pick", folderPath(), ...dash, ...words2]);
   }
 
-  // src/actions.js
-  function togglePlay(row) {
-    player.toggle(row, player.row?.id === row.id && player.isPlaying ? player.place : placeOf(row));
-  }
-  function seekAt(row, event) {
-    const box = (
-      /** @type {HTMLElement} */
-      event.currentTarget.getBoundingClientRect()
-    );
-    player.seek(row, placeOf(row), (event.clientX - box.left) / box.width);
-  }
-  function chooseTake(row, place) {
-    select(row);
-    pick(row, place);
-    player.play(row, place);
-  }
-  var other = null;
-  function compare(row) {
-    const place = placeOf(row);
-    const known = other?.id === row.id && other.place !== place ? other.place : void 0;
-    const next = known ?? (place === row.chosen ? row.takes.findIndex((take, at) => at !== place && take.url) : row.chosen);
-    if (next < 0) return say(`${row.id} has no other take`);
-    other = { id: row.id, place };
-    const at_s2 = player.row?.id === row.id ? player.audio.currentTime : 0;
-    pick(row, next);
-    player.seek(row, next, at_s2 / (row.takes[next].audio_s || 1));
-  }
-  function copySeed(row) {
-    const { seed, take } = shownTake(row);
-    if (seed === void 0) say(`${row.id} was not synthesized, so it has no seed`);
-    else copy(String(seed), row.takes.length > 1 ? `the seed of take ${take}` : "the seed");
-  }
-  var copyAgain = (row) => copy(againCommands([row]).join("\n"), "the command for more takes");
-
-  // src/item.js
-  var STATUS_TEXT = ["failed", "suspect", "ok"];
-  function makeItem() {
-    const act = (run) => () => {
-      if (!item.row) return;
-      select(item.row);
-      run(item.row);
-    };
-    const small = (label, name, run, kind2) => h("button", { type: "button", class: `small ${kind2}`, title: label, "aria-label": label, tabindex: "-1", onclick: act(run) }, icon(name));
-    const item = {
-      /** @type {Row | null} */
-      row: null,
-      play: h("button", { type: "button", class: "round", tabindex: "-1", onclick: act(togglePlay) }),
-      canvas: h("canvas", {
-        class: "wave",
-        "aria-hidden": "true",
-        onclick: (event) => act((row) => seekAt(row, event))()
-      }),
-      name: h("bdi", { class: "id" }),
-      voice: h("span", { class: "voice" }),
-      length: h("span", { class: "length" }),
-      status: h("span", { class: "status" }),
-      review: h("span", { class: "review" }),
-      chips: h("span", { class: "chips" }),
-      text: h("p", { class: "text", dir: "auto" }),
-      spoken: h("p", { class: "spoken", dir: "auto" }),
-      takes: h("div", { class: "takes", role: "group", "aria-label": "Takes" }),
-      approve: small("Approve", "approve", (row) => toggleState(row, "approved"), "approve"),
-      reject: small("Reject", "reject", (row) => toggleState(row, "rejected"), "reject"),
-      retake: small("Request a retake", "again", (row) => toggleState(row, "retake"), "retake"),
-      node: h("li", { class: "row", tabindex: "-1" })
-    };
-    item.node.append(
-      item.play,
-      h("div", { class: "sound" }, item.canvas, item.length),
-      h(
-        "div",
-        { class: "words" },
-        h("div", { class: "line" }, item.status, item.review, item.name, item.voice, item.chips),
-        item.text,
-        item.spoken
-      ),
-      h("div", { class: "side" }, item.takes, h("div", { class: "actions" }, item.approve, item.reject, item.retake))
-    );
-    item.node.addEventListener("pointerdown", (event) => {
-      if (item.row && !/** @type {Element} */
-      event.target.closest("button, canvas")) select(item.row, { focus: true });
-    });
-    return item;
-  }
-  function fillItem(item, row, position, total) {
-    item.row = row;
-    const { node } = item;
-    node.dataset.id = row.id;
-    node.setAttribute("aria-posinset", String(position));
-    node.setAttribute("aria-setsize", String(total));
-    node.dataset.group = String(row.group);
-    item.name.textContent = row.id;
-    item.voice.textContent = [row.character, row.voice ?? "no voice"].filter(Boolean).join(" · ");
-    item.status.textContent = STATUS_TEXT[row.group];
-    item.text.textContent = row.text ?? `The text is not in timings.jsonl (${counted(row.text_chars ?? 0, "character")})`;
-    item.text.classList.toggle("unknown", row.text === void 0);
-    item.spoken.textContent = row.error ?? row.spoken_text ?? "";
-    item.spoken.className = row.error ? "spoken wrong" : "spoken";
-    item.spoken.hidden = !item.spoken.textContent;
-    node.classList.toggle("two", !item.spoken.hidden);
-    item.chips.replaceChildren(...row.reasons.slice(0, 3).map(chip));
-    item.takes.replaceChildren(...row.takes.length > 1 ? row.takes.map((_, place) => takeButton(row, place)) : []);
-  }
-  function refreshItem(item, size) {
-    const { row, node } = item;
-    if (!row) return;
-    const place = placeOf(row);
-    const isPlaying = player.row?.id === row.id && player.isPlaying;
-    setIcon(item.play, isPlaying ? "pause" : "play");
-    item.play.disabled = !row.takes[place].url;
-    item.play.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
-    const isCurrent = selection.row === row;
-    node.classList.toggle("current", isCurrent);
-    if (isCurrent) node.setAttribute("aria-current", "true");
-    else node.removeAttribute("aria-current");
-    node.tabIndex = isCurrent ? 0 : -1;
-    const state = stateOf(row);
-    for (
-      const [one, wanted2] of
-      /** @type {const} */
-      [[item.approve, "approved"], [item.reject, "rejected"], [item.retake, "retake"]]
-    ) {
-      one.setAttribute("aria-pressed", String(state === wanted2));
-      one.disabled = isReadOnly() || !isNamed(row);
-      one.tabIndex = isCurrent ? 0 : -1;
-    }
-    item.play.tabIndex = isCurrent ? 0 : -1;
-    const remarks = commentsOf(row).length;
-    node.dataset.state = state;
-    item.review.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" · ");
-    item.review.hidden = !item.review.textContent;
-    item.length.textContent = lengthText(row, row.takes[place]);
-    [...item.takes.children].forEach((child, at) => {
-      child.setAttribute("aria-pressed", String(at === place));
-      child.tabIndex = isCurrent ? 0 : -1;
-    });
-    drawItem(item, size);
-  }
-  function drawItem({ row, canvas: canvas2 }, size) {
-    if (!row) return;
-    const isLoaded = player.row?.id === row.id;
-    const take = row.takes[isLoaded && row.takes[player.place] ? player.place : placeOf(row)];
-    wantWaveform(row.id, take);
-    drawWaveform(canvas2, take, isLoaded ? player.share : 0, size);
-  }
-  function lengthText(row, take) {
-    if (!take.url) return row.group === 0 && !take.audio_s ? "no audio" : "audio missing";
-    return [duration(take.audio_s ?? 0), take.mos && `${take.mos[0].toFixed(1)} of 5`].filter(Boolean).join(" · ");
-  }
-  function chip([kind2, text]) {
-    return h("span", { class: "chip", title: text }, h("b", { text: kind2 }), h("span", { class: "figures", text: ` ${shortFigures(text)}` }));
-  }
-  function shortFigures(text) {
-    const found = /[-\d][\d.]*( %| s\b| dBFS| letters per second)?/.exec(text);
-    return found ? found[0].replace(" letters per second", "/s").replace(/^-/, "−") : "";
-  }
-  function takeButton(row, place) {
-    const { take } = row.takes[place];
-    const label = `Take ${take}${place === row.chosen ? ", current in the folder" : ""}`;
-    return h("button", {
-      type: "button",
-      class: place === row.chosen ? "take own" : "take",
-      "aria-label": label,
-      title: label,
-      "aria-pressed": "false",
-      onclick: () => chooseTake(row, place)
-    }, String(take));
-  }
-
-  // src/list.js
-  var BEYOND = 160;
-  var HEADING = 48;
-  var NARROW = matchMedia("(max-width: 720px)");
-  var list = {
-    node: byId("list"),
-    /** @type {ReturnType<typeof shownItems>} */
-    items: [],
-    tops: new Float64Array(1),
-    // pixels, one more than items
-    /** @type {Map<Row, number>} */
-    places: /* @__PURE__ */ new Map(),
-    // in items
-    /** @type {Map<number, Made>} */
-    made: /* @__PURE__ */ new Map(),
-    // by place
-    /** @type {import("./item.js").Item[]} */
-    spare: [],
-    num_rows: 0,
-    awaited: 0,
-    // the frame in which the other rows are made
-    /** @type {{width: number, height: number} | undefined} */
-    waveSize: void 0,
-    // the same for all rows
-    /** Filter and sort anew. */
-    update() {
-      this.items = shownItems();
-      this.places = /* @__PURE__ */ new Map();
-      this.items.forEach((item, place) => item.row && this.places.set(item.row, place));
-      this.num_rows = this.places.size;
-      for (const place of [...this.made.keys()]) this.drop(place);
-      this.measure();
-      if (!selection.row || !this.places.has(selection.row)) select(this.items.find((item) => item.row)?.row ?? null);
-      const all = model.rows.length;
-      byId("count").textContent = all === this.num_rows ? counted(all, "row") : `${whole(this.num_rows)} of ${counted(all, "row")}`;
-      byId("empty").hidden = this.num_rows > 0;
-    },
-    measure() {
-      const rowHeight = NARROW.matches ? 148 : 88;
-      this.waveSize = void 0;
-      this.tops = new Float64Array(this.items.length + 1);
-      this.items.forEach((item, place) => {
-        this.tops[place + 1] = this.tops[place] + (item.row ? rowHeight : HEADING);
-      });
-      this.node.style.height = `${this.tops[this.items.length]}px`;
-      for (const [place, made] of this.made) made.node.style.transform = `translateY(${this.tops[place]}px)`;
-      this.render();
-    },
-    /** Return the place of the item at a height. @param {number} top */
-    at(top) {
-      return Math.max(0, this.tops.subarray(0, this.items.length).findLastIndex((one) => one <= top));
-    },
-    /** Make the rows in sight. While the list scrolls only some per frame, so that a slow machine keeps up. */
-    render(most = Infinity) {
-      if (!this.items.length) return;
-      cancelAnimationFrame(this.awaited);
-      const top = -this.node.getBoundingClientRect().top;
-      const first = this.at(Math.max(0, top - BEYOND));
-      const last = this.at(top + window.innerHeight + BEYOND);
-      const current2 = selection.row ? this.places.get(selection.row) : void 0;
-      for (const place of [...this.made.keys()]) if ((place < first || place > last) && place !== current2) this.drop(place);
-      const fresh = [];
-      let next = this.node.firstChild;
-      const insert = (place) => {
-        const known = this.made.get(place);
-        if (known) {
-          next = known.node.nextSibling;
-          return;
-        }
-        const made = this.make(place);
-        this.node.insertBefore(made.node, next);
-        const item = this.items[place];
-        if (!item.row || !("play" in made)) return;
-        fillItem(made, item.row, item.number, this.num_rows);
-        fresh.push(made);
-      };
-      if (current2 !== void 0 && current2 < first) insert(current2);
-      for (let place = first; place <= last; place++) {
-        if (fresh.length < most || this.made.has(place)) insert(place);
-      }
-      if (fresh.length >= most) this.awaited = requestAnimationFrame(() => this.render(most));
-      if (current2 !== void 0 && current2 > last) insert(current2);
-      for (const item of fresh) this.refreshOne(item);
-    },
-    /** @param {number} place @returns {Made} */
-    make(place) {
-      const item = this.items[place];
-      const made = item.row ? this.spare.pop() ?? makeItem() : { row: null, node: this.heading(item) };
-      made.node.style.transform = `translateY(${this.tops[place]}px)`;
-      this.made.set(place, made);
-      return made;
-    },
-    /** @param {{heading: string, group: number | null, members: Row[]}} item */
-    heading({ heading, group, members }) {
-      const approved = members.filter((row) => stateOf(row) === "approved").length;
-      const number = approved ? `${whole(approved)} of ${whole(members.length)} approved` : whole(members.length);
-      return h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, h("span", { class: "number", text: number })));
-    },
-    /** @param {number} place */
-    drop(place) {
-      const made = (
-        /** @type {Made} */
-        this.made.get(place)
-      );
-      made.node.remove();
-      this.made.delete(place);
-      if ("play" in made) this.spare.push(made);
-    },
-    /** @param {Made | undefined} made */
-    refreshOne(made) {
-      if (made && "play" in made) refreshItem(made, this.waveSize ??= sizeOf(made.canvas));
-    },
-    refresh() {
-      for (const [place, made] of this.made) {
-        const item = this.items[place];
-        if ("play" in made) this.refreshOne(made);
-        else if (!item.row) made.node.replaceChildren(...this.heading(item).childNodes);
-      }
-    },
-    redraw() {
-      for (const made of this.made.values()) if ("play" in made) drawItem(made, this.waveSize);
-    },
-    /** @param {Row | null} row */
-    itemOf(row) {
-      return row ? this.made.get(this.places.get(row) ?? -1) : void 0;
-    },
-    /** Bring a row into sight, clear of the bars above and below. @param {Row} row */
-    scrollTo(row) {
-      const place = this.places.get(row) ?? 0;
-      const start3 = this.node.getBoundingClientRect().top;
-      const [top, bottom] = [start3 + this.tops[place], start3 + this.tops[place + 1]];
-      const ceiling = byId("bar").getBoundingClientRect().bottom + 8;
-      const floor = window.innerHeight - hiddenBelow() - 8;
-      if (top < ceiling) window.scrollBy(0, top - ceiling);
-      else if (bottom > floor) window.scrollBy(0, bottom - floor);
-      this.render();
-    },
-    /** Return the next row in a direction. @param {Row | null} row @param {number} by 1 or -1 */
-    next(row, by = 1) {
-      for (let at = (row && this.places.get(row)) ?? NaN; (at += by) >= 0 && at < this.items.length; ) {
-        const found = this.items[at].row;
-        if (found) return found;
-      }
-      return null;
-    },
-    /** Go up or down. @param {number} by */
-    step(by) {
-      const row = this.next(selection.row, by);
-      if (row) select(row, { focus: true, scroll: true });
-    }
-  };
-  function hiddenBelow() {
-    return Math.max(0, ...[byId("detail"), byId("basket")].filter((node) => !node.hidden && getComputedStyle(node).position === "fixed").map((node) => window.innerHeight - node.getBoundingClientRect().top));
-  }
-  var before = null;
-  on(["select"], ({ focus, scroll }) => {
-    list.render();
-    list.refreshOne(list.itemOf(before));
-    before = selection.row;
-    const item = list.itemOf(before);
-    list.refreshOne(item);
-    if (scroll && before) list.scrollTo(before);
-    if (focus) item?.node.focus({ preventScroll: true });
-  });
-  on(["view", "rows"], () => list.update());
-  on(["decided", "picked", "server"], () => list.refresh());
-  on(["drawn", "theme"], () => list.redraw());
-  var loaded;
-  on(["played"], () => {
-    for (const id of /* @__PURE__ */ new Set([loaded, player.row?.id])) if (id) list.refreshOne(list.itemOf(model.byName.get(id) ?? null));
-    loaded = player.row?.id;
-  });
-
-  // src/comments.js
-  var drafts = /* @__PURE__ */ new Map();
-  var at_s = null;
-  function commentsNode(row) {
-    const seconds = shownTake(row).audio_s || 1;
-    const items = commentsOf(row).map((one) => h(
-      "li",
-      {},
-      button(one.at_s === null ? "all" : duration(one.at_s), null, () => player.seek(row, placeOf(row), (one.at_s ?? 0) / seconds)),
-      h("span", { class: "said", dir: "auto" }, one.reviewer ? h("b", { text: `${one.reviewer}: ` }) : null, one.comment),
-      button("Remove", null, () => decide(row, "comment", "", one.at_s), { disabled: isReadOnly() })
-    ));
-    const field = h("input", {
-      type: "text",
-      id: "comment",
-      maxlength: "10000",
-      autocomplete: "off",
-      "aria-label": "Comment",
-      "data-key": "comment",
-      placeholder: "Comment on this moment",
-      disabled: isReadOnly(),
-      onfocus: () => {
-        at_s = player.row?.id === row.id ? Math.round(100 * player.audio.currentTime) / 100 : null;
-      },
-      oninput: () => drafts.set(row.id, field.value)
-    });
-    field.value = drafts.get(row.id) ?? "";
-    const send = (event) => {
-      event.preventDefault();
-      const text = field.value.trim();
-      if (!text) return;
-      drafts.delete(row.id);
-      decide(row, "comment", text, at_s);
-    };
-    return h(
-      "section",
-      { class: "comments" },
-      h("h3", { text: "Comments" }),
-      h("ul", {}, ...items),
-      h("form", { onsubmit: send }, field, h("button", { type: "submit", class: "plain", text: "Add", disabled: isReadOnly() }))
-    );
-  }
-  var writeComment = () => byId("comment")?.focus();
-
-  // src/retake.js
-  var drafts2 = /* @__PURE__ */ new Map();
-  var FIELDS = { voice: "Voice", instruct: "Style", lexicon: "Lexicon" };
-  var original = (row) => ({ text: row.text ?? "", voice: row.voice ?? "", instruct: row.instruct ?? "", lexicon: "", takes: "1" });
-  function retakeNode(row) {
-    if (!server.isThere) return null;
-    const draft = drafts2.get(row.id) ?? original(row);
-    const bound = (name, node) => {
-      node.value = draft[name];
-      node.dataset.key = `retake ${name}`;
-      node.oninput = () => {
-        draft[name] = node.value;
-        drafts2.set(row.id, draft);
-      };
-      return node;
-    };
-    const text = bound("text", h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" }));
-    const fields2 = Object.entries(FIELDS).map(([name, label]) => h("label", {}, h("span", { text: label }), bound(name, h("input", { type: "text", autocomplete: "off", list: name === "voice" ? "voices" : null, placeholder: name === "lexicon" ? "lead=led; read=red" : null }))));
-    const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
-    const takes = bound("takes", h("select", { "aria-label": "Number of takes" }, ...["1", "2", "3", "5"].map((one) => option(one))));
-    const job = server.jobs.findLast((one) => one.id === row.id);
-    const isRunning = job !== void 0 && ["waiting", "running"].includes(job.state);
-    return h(
-      "details",
-      { class: "retake", open: drafts2.has(row.id) || isRunning },
-      h("summary", { text: "Retake" }),
-      text,
-      ...fields2,
-      h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
-      h(
-        "div",
-        { class: "buttons" },
-        takes,
-        button(isRunning ? "Making takes …" : "Make takes", "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })
-      ),
-      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: job.error || `${job.step || job.state}: ${job.num_done} of ${counted(job.takes, "take")}` })
-    );
-  }
-  function start(row, draft) {
-    const before2 = original(row);
-    const changed = ["text", ...Object.keys(FIELDS)].filter((name) => draft[name] !== before2[name]);
-    request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
-  }
-  async function request(row, takes, edits = {}) {
-    await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
-  }
-  async function use(row) {
-    const { is_other: isOther, written } = shownTake(row);
-    const isReworded = placeOf(row) !== row.chosen && isOther && written !== void 0 && written !== row.text;
-    if (!await useTake(row)) return;
-    drafts2.delete(row.id);
-    if (isReworded) await showChange(row.id, written).catch(complain);
-    else if (isOther) say("Give the row in the manifest the same fields, or the next run of synth makes it again");
-  }
-  async function showChange(id, text) {
-    const dialog2 = (
-      /** @type {HTMLDialogElement} */
-      byId("change")
-    );
-    const { diff, digest } = await ask("manifest", { id, text });
-    if (!diff) return;
-    byId("change-diff").textContent = diff;
-    byId("change-write").onclick = () => {
-      dialog2.close();
-      ask("manifest", { id, text, digest }).then(() => say("The manifest has the new text")).catch(complain);
-    };
-    dialog2.showModal();
-  }
-  var editText = () => {
-    const field = byId("retake-text");
-    const details = field?.closest("details");
-    if (details) details.open = true;
-    field?.focus();
-  };
-
   // src/takes.js
   function takesNode(row) {
     if (row.takes.length < 2) return null;
     const place = placeOf(row);
-    const selected = row.takes[place].take;
-    const choices = row.takes.map((take, at) => {
-      const facts = [
-        take.url ? duration(take.audio_s ?? 0) : "no audio",
-        take.level_dbfs !== void 0 && decibels(take.level_dbfs),
-        take.mos && `${take.mos[0].toFixed(1)} of 5`,
-        take.asr && `${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong`,
-        take.seed !== void 0 && `seed ${take.seed}`,
-        take.status === "failed" && "failed",
-        take.is_other && "other text or voice"
-      ];
-      return h(
-        "button",
-        { type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${take.take}`, onclick: () => chooseTake(row, at) },
-        h("b", { text: `Take ${take.take}` }),
-        h("span", { text: facts.filter(Boolean).join(" · ") }),
-        at === row.chosen && h("span", { class: "now", text: "chosen" })
-      );
+    const { take } = row.takes[place];
+    const choices = row.takes.map((one, at2) => h(
+      "button",
+      {
+        type: "button",
+        class: "choice",
+        "aria-pressed": String(at2 === place),
+        "data-key": `take ${one.take}`,
+        onclick: () => chooseTake(row, at2)
+      },
+      h("b", { text: `Take ${one.take}` }),
+      h("span", { text: factsOf(one) }),
+      at2 === row.chosen && h("span", { class: "now", text: "current" })
+    ));
+    const levels = checkbox("equally loud", "levels", player.isLevelled, (isOn) => {
+      player.isLevelled = isOn;
+      player.level();
     });
-    const levels = h(
-      "label",
-      { class: "goes-on" },
-      h("input", { type: "checkbox", "data-key": "levels", checked: player.isLevelled, onchange: (event) => {
-        player.isLevelled = event.target.checked;
-        player.level();
-      } }),
-      "equally loud"
-    );
-    const isOther = place !== row.chosen;
-    const choose = !isOther ? null : server.isThere ? h("button", { type: "button", class: "strong", "data-key": "use", text: `Use take ${selected}`, disabled: isReadOnly(), onclick: () => use(row) }) : button(`Copy the pick command for take ${selected}`, "copy", () => copy(pickCommand([[row.id, selected]]), "the pick command"), { "data-key": "pick" });
+    const command = () => copy(pickCommand([[row.id, take]]), "the pick command");
+    const choose = server.isThere ? button(`Use take ${take}`, null, () => use(row), { class: "strong", "data-key": "use", disabled: isReadOnly() }) : button(`Copy the pick command for take ${take}`, "copy", command, { "data-key": "pick" });
+    const title = "Switch between two takes at the same moment";
     return h(
       "div",
       { class: "choices", role: "group", "aria-label": "Takes" },
       ...choices,
-      h("div", { class: "buttons" }, choose, button("Compare", null, () => compare(row), { "data-key": "compare", title: "Switch between two takes at the same moment" }), levels)
+      h(
+        "div",
+        { class: "buttons" },
+        place !== row.chosen && choose,
+        button("Compare", null, () => compare(row), { "data-key": "compare", title }),
+        levels
+      )
     );
+  }
+  function factsOf(take) {
+    return [
+      take.url ? duration(take.audio_s ?? 0) : "no audio",
+      take.status === "failed" ? "failed" : take.suspect && `suspect: ${take.suspect.join(", ")}`,
+      take.level_dbfs !== void 0 && decibels(take.level_dbfs),
+      take.mos && `${take.mos[0].toFixed(1)} of 5`,
+      take.asr && `${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong`,
+      take.is_other && "other text or voice",
+      take.seed !== void 0 && `seed ${take.seed}`
+    ].filter(Boolean).join(" · ");
   }
 
   // src/texts.js
@@ -1150,12 +1055,12 @@ ${sha256 ?? ""}`;
     const times = take.words ?? [];
     const nodes = [];
     let place = 0;
-    for (let at = 0; at < times.length; at += 4) {
-      const [first, end, start3, stop] = times.slice(at, at + 4);
+    for (let at2 = 0; at2 < times.length; at2 += 4) {
+      const [first, end, start3, stop] = times.slice(at2, at2 + 4);
       const play2 = () => player.seek(row, placeOf(row), start3 / 100 / (take.audio_s || 1));
-      const node = h("span", { class: "word", text: letters.slice(first, end).join(""), onclick: play2 });
-      nodes.push(letters.slice(place, first).join(""), node);
-      words2.push({ node, start_s: start3 / 100, end_s: stop / 100 });
+      const node2 = h("span", { class: "word", text: letters.slice(first, end).join(""), onclick: play2 });
+      nodes.push(letters.slice(place, first).join(""), node2);
+      words2.push({ node: node2, start_s: start3 / 100, end_s: stop / 100 });
       place = end;
     }
     return [...nodes, letters.slice(place).join("")];
@@ -1165,13 +1070,13 @@ ${sha256 ?? ""}`;
     return asr.heard.flatMap(([wanted2, other2]) => {
       if (other2 === void 0) return [wanted2, gap];
       const nodes = [wanted2 && h("del", { text: wanted2 }), other2 && h("ins", { text: other2 })].filter(Boolean);
-      return nodes.flatMap((node) => [node, gap]);
+      return nodes.flatMap((node2) => [node2, gap]);
     });
   }
   function parts(row, spans) {
     const letters = [...row.text ?? ""];
     const seconds = takeOf(row).audio_s || 1;
-    const items = spans.map(([first, end, start_s], number) => h(
+    const items2 = spans.map(([first, end, start_s], number) => h(
       "li",
       {},
       h("button", {
@@ -1182,7 +1087,7 @@ ${sha256 ?? ""}`;
       }, duration(start_s)),
       h("span", { dir: "auto", text: letters.slice(first, end).join("") })
     ));
-    return h("details", { class: "parts" }, h("summary", { text: counted(items.length, "part") }), h("ol", {}, ...items));
+    return h("details", { class: "parts" }, h("summary", { text: counted(items2.length, "part") }), h("ol", {}, ...items2));
   }
 
   // src/detail.js
@@ -1190,29 +1095,41 @@ ${sha256 ?? ""}`;
   var pane = byId("detail");
   var canvas = h("canvas", { class: "wave", "aria-hidden": "true" });
   var play = h("button", { type: "button", class: "round big", "data-key": "play" });
-  var range = h("input", { type: "range", class: "seek", min: "0", max: "1000", step: "1", value: "0", "aria-label": "Position", "data-key": "seek" });
+  var range = h("input", {
+    type: "range",
+    class: "seek",
+    min: "0",
+    max: "1000",
+    value: "0",
+    "aria-label": "Position",
+    "data-key": "seek"
+  });
   var time = h("span", { class: "time" });
   var sheet = h("button", { type: "button", class: "plain icon sheet", "data-key": "sheet", "aria-label": "Details" });
   var words = [];
-  var current;
   var isOpen = false;
   play.onclick = () => selection.row && togglePlay(selection.row);
   range.oninput = () => selection.row && player.seek(selection.row, placeOf(selection.row), Number(range.value) / 1e3);
   sheet.onclick = () => {
     isOpen = !isOpen;
-    refresh();
+    refresh2();
   };
   function show() {
     const { row } = selection;
     if (!row) return pane.replaceChildren();
-    const active = document.activeElement;
-    const key = active instanceof HTMLElement && pane.contains(active) ? active.dataset.key : void 0;
+    const focused = pane.contains(document.activeElement) && /** @type {HTMLElement} */
+    document.activeElement;
+    const key = focused && focused.dataset.key || "";
     const top = pane.scrollTop;
     const take = shownTake(row);
     const texts = textsOf(row, take);
     words = texts.words;
     const hint = (text) => text && h("p", { class: "hint", text });
-    const reasons = row.reasons.map(([kind2, text]) => h("li", { title: model.data.kinds[kind2] }, h("b", { text: kind2 }), ` ${text.replaceAll(/-(?=\d)/g, "−")}`));
+    const reasons = row.reasons.map(([kind2, text]) => {
+      const shown2 = ` ${text.replaceAll(/-(?=\d)/g, "−")}`;
+      return h("li", { title: model.data.kinds[kind2] }, h("b", { text: kind2 }), shown2);
+    });
+    const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
     const body = [
       decisions(row),
       takesNode(row),
@@ -1223,41 +1140,46 @@ ${sha256 ?? ""}`;
       ...texts.nodes,
       isNamed(row) && commentsNode(row),
       isNamed(row) && retakeNode(row),
-      actions(row),
+      h(
+        "div",
+        { class: "buttons" },
+        button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
+        take.seed !== void 0 && button("Copy seed", "copy", () => copy(String(take.seed), "the seed"), { "data-key": "seed" }),
+        isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", again, { "data-key": "again" })
+      ),
       figures(row, take)
     ];
     pane.replaceChildren(head(row), h("div", { class: "body" }, ...body));
-    if (key) pane.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+    const same = [...pane.querySelectorAll("[data-key]")].find((node2) => node2.getAttribute("data-key") === key);
+    if (same instanceof HTMLElement) same.focus({ preventScroll: true });
     pane.scrollTop = top;
-    refresh();
+    refresh2();
   }
   function head(row) {
-    const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate", onchange: () => {
+    const rates = RATES.map((value) => h("option", { value, text: `${value}×`, selected: value === player.audio.playbackRate }));
+    const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate" }, ...rates);
+    rate.onchange = () => {
       player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value);
-    } }, ...RATES.map((value) => h("option", { value, text: `${value}×`, selected: value === player.audio.playbackRate })));
-    const goesOn = h("label", { class: "goes-on" }, h("input", {
-      type: "checkbox",
-      "data-key": "goes-on",
-      checked: player.goesOn,
-      onchange: (event) => {
-        player.goesOn = event.target.checked;
-      }
-    }), "play on");
+    };
+    const goesOn = checkbox("play on", "goes-on", player.goesOn, (isOn) => {
+      player.goesOn = isOn;
+    });
+    const status = h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] });
     return h(
       "div",
       { class: "head" },
-      h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] }), sheet),
+      h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), status, sheet),
       h("div", { class: "player" }, play, h("div", { class: "scrub" }, canvas, range)),
       h("div", { class: "under" }, time, goesOn, rate)
     );
   }
   function decisions(row) {
-    const state = stateOf(row);
+    const [state, disabled] = [stateOf(row), isReadOnly() || !isNamed(row)];
     const one = (wanted2, label, name) => button(label, name, () => toggleState(row, wanted2), {
       class: `plain ${wanted2}`,
       "data-key": wanted2,
       "aria-pressed": String(state === wanted2),
-      disabled: isReadOnly() || !isNamed(row)
+      disabled
     });
     return h(
       "div",
@@ -1266,15 +1188,6 @@ ${sha256 ?? ""}`;
       one("rejected", "Reject", "reject"),
       one("retake", "Request retake", "again"),
       state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed })
-    );
-  }
-  function actions(row) {
-    return h(
-      "div",
-      { class: "buttons" },
-      button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
-      button("Copy seed", "copy", () => copySeed(row), { "data-key": "seed" }),
-      isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", () => copyAgain(row), { "data-key": "again" })
     );
   }
   function figures(row, take) {
@@ -1300,9 +1213,10 @@ ${sha256 ?? ""}`;
       Run: run?.started && `${run.started.slice(0, 16).replace("T", " ")} UTC`
     };
     const known = Object.entries(facts).filter(([, value]) => value);
-    return h("dl", { class: "facts" }, ...known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]));
+    const nodes = known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]);
+    return h("dl", { class: "facts" }, ...nodes);
   }
-  function refresh() {
+  function refresh2() {
     const { row } = selection;
     if (!row) return;
     const isLoaded = player.row?.id === row.id && player.place < row.takes.length;
@@ -1320,12 +1234,9 @@ ${sha256 ?? ""}`;
     time.textContent = take.url ? `${(share * seconds).toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
     wantWaveform(row.id, take);
     drawWaveform(canvas, take, share);
-    const now_s = share * seconds;
-    const node = isLoaded ? words.find(({ start_s, end_s }) => start_s <= now_s && now_s < end_s)?.node : void 0;
-    if (node === current) return;
-    current?.classList.remove("now");
-    node?.classList.add("now");
-    current = node;
+    for (const { node: node2, start_s, end_s } of words) {
+      node2.classList.toggle("now", isLoaded && start_s <= share * seconds && share * seconds < end_s);
+    }
   }
   var shown = null;
   on(["select"], () => {
@@ -1333,7 +1244,7 @@ ${sha256 ?? ""}`;
     shown = selection.row;
   });
   on(["rows", "decided", "picked", "server"], show);
-  on(["played", "drawn", "theme"], refresh);
+  on(["played", "drawn", "theme"], refresh2);
 
   // src/filters.js
   var REVIEWS = {
@@ -1345,81 +1256,72 @@ ${sha256 ?? ""}`;
     changed: "changed since",
     comment: "with comments"
   };
-  var [search, voice, kind, sort, review, direction] = ["search", "voice", "kind", "sort", "review", "direction"].map((id) => byId(id));
-  var fields = (
-    /** @type {Record<"voice" | "kind" | "sort" | "review", HTMLSelectElement>} */
-    { voice, kind, sort, review }
+  var NAMES = ["kind", "sort", "review"];
+  var [kind, sort, review] = NAMES.map((name) => (
+    /** @type {HTMLSelectElement} */
+    byId(name)
+  ));
+  var search = (
+    /** @type {HTMLInputElement} */
+    byId("search")
   );
-  function tally(values) {
-    const found = /* @__PURE__ */ new Map();
-    for (const value of values) if (value) found.set(value, (found.get(value) ?? 0) + 1);
-    return found;
-  }
+  var direction = byId("direction");
   var options = (all, counts) => [option("", all), ...counts.map(([value, number]) => option(value, `${value} (${whole(number)})`))];
-  function fill2() {
+  function fill() {
     const { rows } = model;
     byId("statuses").replaceChildren(...Object.entries(STATUSES).map(([name, label]) => {
       const number = name === "all" ? rows.length : rows.filter((row) => row.group === GROUP_OF[name]).length;
-      return h("button", { type: "button", "data-status": name, onclick: () => setView({ status: name }) }, `${label} `, h("span", { class: "number", text: whole(number) }));
+      const choose = () => setView({ status: name });
+      const text = h("span", { class: "number", text: whole(number) });
+      return h("button", { type: "button", "data-status": name, onclick: choose }, `${label} `, text);
     }));
-    const voices = [...tally(rows.map((row) => row.voice))].sort(([a], [b]) => a < b ? -1 : 1);
-    fields.voice.replaceChildren(...options("all", voices));
-    const kinds = tally(rows.flatMap((row) => [...new Set(row.reasons.map((reason) => reason[0]))]));
-    const known = Object.keys(model.data.kinds).filter((one) => kinds.has(one));
-    fields.kind.replaceChildren(...options("any", known.map((one) => [one, kinds.get(one) ?? 0])));
-    fields.review.replaceChildren(...Object.entries(REVIEWS).map(([value, text]) => option(value, text)));
+    const kinds = Object.keys(model.data.kinds).map((name) => [name, rows.filter((row) => row.reasons.some((reason) => reason[0] === name)).length]);
+    kind.replaceChildren(...options("any", kinds.filter(([, number]) => number)));
+    review.replaceChildren(...Object.entries(REVIEWS).map(([value, text]) => option(value, text)));
     const hidden = [rows.some((row) => takeOf(row).asr) || "words", rows.some((row) => takeOf(row).mos) || "mos"];
     hidden.push(rows.some((row) => row.order !== row.index || row.chapter) || "order");
-    fields.sort.replaceChildren(...Object.entries(SORTS).filter(([name]) => !hidden.includes(name)).map(([name, { label }]) => option(name, label)));
+    const sorts = Object.entries(SORTS).filter(([name]) => !hidden.includes(name));
+    sort.replaceChildren(...sorts.map(([name, { label }]) => option(name, label)));
     byId("facets").replaceChildren(...[...facets()].map(([name, counts]) => {
       const sorted = [...counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-      const field = h("select", { "data-facet": name, onchange: () => setView({ facets: { ...view.facets, [name]: field.value } }) }, ...options("all", sorted));
+      const field = h("select", { "data-facet": name }, ...options("all", sorted));
+      field.onchange = () => setView({ facets: { ...view.facets, [name]: field.value } });
       return h("label", {}, h("span", { text: name }), " ", field);
     }));
   }
   function setView(changes = {}) {
     Object.assign(view, changes);
-    for (const one of byId("statuses").children) one.setAttribute("aria-pressed", String(
-      /** @type {HTMLElement} */
-      one.dataset.status === view.status
-    ));
-    for (
-      const name of
-      /** @type {const} */
-      ["voice", "kind", "sort", "review"]
-    ) fields[name].value = view[name];
-    for (const field of byId("facets").querySelectorAll("select")) field.value = view.facets[field.dataset.facet ?? ""] ?? "";
-    const input = (
-      /** @type {HTMLInputElement} */
-      search
-    );
-    if (input.value !== view.search) input.value = view.search;
+    for (const one of byId("statuses").querySelectorAll("button")) {
+      one.setAttribute("aria-pressed", String(one.dataset.status === view.status));
+    }
+    for (const field of [kind, sort, review]) field.value = view[
+      /** @type {"kind"} */
+      field.id
+    ];
+    for (const field of byId("facets").querySelectorAll("select")) {
+      field.value = view.facets[field.dataset.facet ?? ""] ?? "";
+    }
+    if (search.value !== view.search) search.value = view.search;
     setIcon(direction, view.isTurned ? "up" : "down");
     direction.setAttribute("aria-pressed", String(view.isTurned));
     emit("view");
-    const top = byId("bar").getBoundingClientRect().top + window.scrollY;
-    if (window.scrollY > top) window.scrollTo(0, list.node.getBoundingClientRect().top + window.scrollY - byId("bar").offsetHeight - 8);
-    list.render();
+    const [bar, list] = [byId("bar"), byId("list")].map((node2) => node2.getBoundingClientRect());
+    if (bar.top < 1) window.scrollBy(0, list.top - bar.height - 8);
+    render();
   }
-  var clearFilters = () => setView({ search: "", status: "all", voice: "", kind: "", review: "", facets: {} });
+  var clearFilters = () => setView({ search: "", status: "all", kind: "", review: "", facets: {} });
   function showRow(row) {
-    if (!list.places.has(row)) clearFilters();
+    if (placeIn(row) < 0) clearFilters();
     select(row, { focus: true, scroll: true });
   }
-  search.oninput = () => setView({ search: (
-    /** @type {HTMLInputElement} */
-    search.value
-  ) });
-  for (
-    const name of
-    /** @type {const} */
-    ["voice", "kind", "review"]
-  ) fields[name].onchange = () => setView({ [name]: fields[name].value });
-  fields.sort.onchange = () => setView({ sort: fields.sort.value, isTurned: false });
+  search.oninput = () => setView({ search: search.value });
+  kind.onchange = () => setView({ kind: kind.value });
+  review.onchange = () => setView({ review: review.value });
+  sort.onchange = () => setView({ sort: sort.value, isTurned: false });
   direction.onclick = () => setView({ isTurned: !view.isTurned });
   byId("clear").onclick = clearFilters;
   on(["rows"], () => {
-    fill2();
+    fill();
     setView();
   });
 
@@ -1462,28 +1364,21 @@ ${sha256 ?? ""}`;
     dialog.showModal();
   }
   function block(title, commands) {
-    const nodes = [h("h3", { text: title })];
-    for (const command of commands) {
-      const node = button("Copy", "copy", () => copy(command, "the command"));
-      nodes.push(
-        /** @type {any} */
-        h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }), node)
-      );
-    }
-    if (commands.some((command) => command.includes(` ${MANIFEST} `))) {
-      nodes.push(
-        /** @type {any} */
-        h("p", { class: "hint", text: `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.` })
-      );
-    }
-    return nodes;
+    const isUnknown = commands.some((command) => command.includes(` ${MANIFEST} `));
+    const hint = `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.`;
+    return [
+      h("h3", { text: title }),
+      ...commands.map((command) => h(
+        "div",
+        { class: "command" },
+        h("code", { text: command, tabindex: "0" }),
+        button("Copy", "copy", () => copy(command, "the command"))
+      )),
+      ...isUnknown ? [h("p", { class: "hint", text: hint })] : []
+    ];
   }
   byId("basket-open").onclick = open;
-  byId("commands-close").onclick = () => dialog.close();
-  byId("commands-clear").onclick = () => {
-    clear();
-    dialog.close();
-  };
+  byId("commands-clear").onclick = clear;
   on(["rows", "decided", "picked"], show2);
 
   // src/keys.js
@@ -1498,8 +1393,8 @@ ${sha256 ?? ""}`;
   );
   var KEYS = [
     [[" "], "Space", "play or pause the current row", togglePlay],
-    [["j"], "j", "next row", () => list.step(1)],
-    [["k"], "k", "previous row", () => list.step(-1)],
+    [["j"], "j", "next row", () => step(1)],
+    [["k"], "k", "previous row", () => step(-1)],
     [["a"], "a", "approve the row, or undo it", (row) => toggleState(row, "approved")],
     [["x"], "x", "reject the row, or undo it", (row) => toggleState(row, "rejected")],
     [["r"], "r", "request a retake of the row, or undo it", (row) => toggleState(row, "retake")],
@@ -1545,126 +1440,91 @@ ${sha256 ?? ""}`;
   }
   byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) => [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
   byId("help-open").onclick = () => help.showModal();
-  byId("help-close").onclick = () => help.close();
   document.addEventListener("keydown", onKey);
 
   // src/charts.js
-  var LABEL_WIDTH = 92;
-  var LINE = 26;
-  function percent(share) {
-    return share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`;
+  var STAGES = { decode: "decoding", other: "waiting and retries", write: "writing" };
+  var percent = (share) => share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`;
+  function box(kind2, from, to, title) {
+    const node2 = h("span", { class: kind2, title });
+    node2.style.left = `${100 * from}%`;
+    node2.style.width = `${100 * (to - from)}%`;
+    return node2;
   }
-  function short(text, length = 12) {
-    const letters = [...text];
-    return letters.length <= length ? text : `${letters.slice(0, length - 1).join("")}…`;
+  function line(name, boxes, end) {
+    const track = h("span", { class: "track" }, ...boxes);
+    return h("div", { class: "bars" }, h("span", { text: name, title: name }), track, h("span", { class: "end", text: end }));
   }
-  function card(title, answer, draw, table) {
-    const figure = h("div", { class: "drawing" });
-    const node = h(
+  function tableOf(label, heads, lines) {
+    const head2 = h("tr", {}, ...heads.map((text) => h("th", { text, scope: "col" })));
+    const body = lines.map(([name, ...cells]) => h("tr", {}, h("th", { text: name, scope: "row" }), ...cells.map((text) => h("td", { text }))));
+    const table = h("table", {}, h("thead", {}, head2), h("tbody", {}, ...body));
+    return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  }
+  function card(title, answer, lines, note, table) {
+    return h(
       "section",
       { class: "card" },
       h("h2", { text: title }),
       h("p", { class: "answer", text: answer }),
-      figure,
-      h("details", { class: "figures" }, h("summary", { text: "Figures" }), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title} Figures` }, table))
+      h("div", { "aria-hidden": "true" }, ...lines),
+      note,
+      h("details", { class: "figures" }, h("summary", { text: "Figures" }), table)
     );
-    let drawn = 0;
-    const redraw = () => {
-      const width = Math.floor(figure.clientWidth);
-      if (!width || width === drawn) return;
-      drawn = width;
-      figure.replaceChildren(...draw(width));
-    };
-    new ResizeObserver(redraw).observe(figure);
-    return node;
-  }
-  function tableOf(heads, lines) {
-    const row = (cells, tag) => h("tr", {}, ...cells.map((cell, at) => h(at ? tag : "th", { text: cell, scope: tag === "th" ? "col" : at ? null : "row" })));
-    return h("table", {}, h("thead", {}, row(heads, "th")), h("tbody", {}, ...lines.map((cells) => row(cells, "td"))));
   }
   function timeCard({ stages, time: time2 }) {
-    const sums = (entry) => entry.seconds.reduce((sum, value) => sum + value, 0) || 1;
-    const first = time2[0];
-    const shares = first.seconds.map((value) => value / sums(first));
+    const names = stages.map((stage) => STAGES[stage] ?? stage);
+    const totals = time2.map((run) => run.seconds.reduce((sum, value) => sum + value, 0) || 1);
+    const shares = time2[0].seconds.map((value) => value / totals[0]);
     const most = shares.indexOf(Math.max(...shares));
-    const NAMES = { decode: "decoding", other: "waiting and retries", write: "writing" };
-    const nameOf = (stage) => NAMES[stage] ?? stage;
-    const answer = `${percent(shares[most])} of the time of ${first.name} was spent in ${nameOf(stages[most])}.`;
-    const draw = (width) => {
-      const right = 64;
-      const room = Math.max(40, width - LABEL_WIDTH - right);
-      const height = time2.length * LINE;
-      const marks = time2.flatMap((entry, line) => {
-        const total = sums(entry);
-        let x = LABEL_WIDTH;
-        const bars = entry.seconds.map((seconds, stage) => {
-          const size = seconds / total * room;
-          const bar = size < 0.5 ? null : svg("rect", { x, y: line * LINE + 5, width: Math.max(0.5, size - 1), height: LINE - 10, class: `stage s${stage}` }, svg("title", { text: `${nameOf(stages[stage])}: ${duration(seconds)}, ${percent(seconds / total)}` }));
-          x += size;
-          return bar;
-        });
-        const y = line * LINE + LINE / 2 + 4;
-        return [svg("text", { x: 0, y, text: short(entry.name) }), ...bars, svg("text", { x: width, y, class: "end", text: duration(total) })];
+    const lines = time2.map((run, at2) => {
+      let end = 0;
+      const boxes = run.seconds.map((seconds, stage) => {
+        const start3 = end;
+        end += seconds / totals[at2];
+        return box(`stage s${stage}`, start3, end, `${names[stage]}: ${duration(seconds)}, ${percent(end - start3)}`);
       });
-      const legend = h("ul", { class: "legend" }, ...stages.map((stage, at) => shares[at] > 0 ? h("li", {}, svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, class: `stage s${at}` })), `${nameOf(stage)} ${percent(shares[at])}`) : null));
-      return [svg("svg", { role: "img", "aria-label": answer, width, height, viewBox: `0 0 ${width} ${height}` }, ...marks), legend];
-    };
-    const table = tableOf(["", ...stages.map((stage) => `${nameOf(stage)}, s`)], time2.map((entry) => [entry.name, ...entry.seconds.map((value) => value.toFixed(1))]));
-    return card("Time per stage", answer, draw, table);
+      return line(run.name, boxes, duration(totals[at2]));
+    });
+    const parts2 = names.map((name, at2) => shares[at2] > 0 && h("li", { class: `s${at2}`, text: `${name} ${percent(shares[at2])}` }));
+    const answer = `${percent(shares[most])} of the time of ${time2[0].name} was spent in ${names[most]}.`;
+    const cells = time2.map((run) => [run.name, ...run.seconds.map((value) => value.toFixed(1))]);
+    const table = tableOf("Seconds per stage", ["", ...names.map((name) => `${name}, s`)], cells);
+    return card("Time per stage", answer, lines, h("ul", { class: "legend" }, ...parts2), table);
   }
   function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
     const all = voices.flatMap(({ marks, outliers }) => [...marks, ...outliers.map(([value]) => value)]);
-    const low = Math.min(...all);
-    const high = Math.max(...all);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    const share = (value) => (value - low) / (high - low || 1);
     const text = (value) => value.toFixed(1).replace("-", "−");
-    const byMedian = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
-    const [least, most] = [byMedian[0], byMedian[byMedian.length - 1]];
+    const sorted = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
+    const [least, most] = [sorted[0], sorted[sorted.length - 1]];
     const answer = voices.length === 1 ? `${least.voice}: usually ${text(least.marks[2])} ${unit}.` : `From ${text(least.marks[2])} (${least.voice}) to ${text(most.marks[2])} ${unit} (${most.voice}).`;
-    const draw = (width) => {
-      const right = 40;
-      const room = Math.max(40, width - LABEL_WIDTH - right);
-      const ticks = niceTicks(low, high, Math.max(2, Math.floor(room / 70)));
-      const start3 = Math.min(low, ticks[0]);
-      const end = Math.max(high, ticks[ticks.length - 1]);
-      const x = (value) => LABEL_WIDTH + (value - start3) / (end - start3 || 1) * room;
-      const bottom = voices.length * LINE;
-      const grid = ticks.flatMap((tick2) => [
-        svg("line", { x1: x(tick2), x2: x(tick2), y1: 0, y2: bottom, class: "grid" }),
-        svg("text", { x: x(tick2), y: bottom + 15, class: "tick", text: text(tick2).replace(/\.0+$/, "") })
-      ]);
-      const lines = voices.flatMap(({ voice: voice2, rows: number, marks: [p5, p25, p50, p75, p95], outliers }, line) => {
-        const y = line * LINE + LINE / 2;
-        return [
-          svg("text", { x: 0, y: y + 4 }, svg("title", { text: voice2 }), short(voice2)),
-          svg("line", { x1: x(p5), x2: x(p95), y1: y, y2: y, class: "whisker" }),
-          svg("rect", { x: x(p25), y: y - 6, width: Math.max(1, x(p75) - x(p25)), height: 12, rx: 2, class: "box" }),
-          svg("line", { x1: x(p50), x2: x(p50), y1: y - 8, y2: y + 8, class: "median" }),
-          ...outliers.map(([value, place]) => svg("circle", { cx: x(value), cy: y, r: 3, class: model.rows[place].reasons.some(([kind2]) => kinds.includes(kind2)) ? "dot odd" : "dot", onclick: () => showRow(model.rows[place]) }, svg("title", { text: `${model.rows[place].id}: ${text(value)} ${unit}` }))),
-          svg("text", { x: width, y: y + 4, class: "end", text: whole(number) })
-        ];
+    const lines = voices.map(({ voice, rows, marks, outliers }) => {
+      const [p5, p25, p50, p75, p95] = marks.map(share);
+      const dots = outliers.map(([value, place]) => {
+        const row = model.rows[place];
+        const isOdd = row.reasons.some(([kind2]) => kinds.includes(kind2));
+        const dot = box(isOdd ? "dot odd" : "dot", share(value), share(value), `${row.id}: ${text(value)} ${unit}`);
+        dot.onclick = () => showRow(row);
+        return dot;
       });
-      const caption = `Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${leftOut ? `. ${counted(leftOut, "more voice")} not shown` : ""}.`;
-      return [svg("svg", { role: "img", "aria-label": answer, width, height: bottom + 20, viewBox: `0 0 ${width} ${bottom + 20}` }, ...grid, ...lines), h("p", { class: "hint", text: caption })];
-    };
-    const table = tableOf(["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], voices.map(({ voice: voice2, rows: number, marks }) => [voice2, whole(number), ...marks.map(text)]));
-    return card(title, answer, draw, table);
-  }
-  function niceTicks(low, high, about) {
-    if (high <= low) return [low];
-    const raw = (high - low) / about;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = ([1, 2, 5].find((factor) => factor * power >= raw) ?? 10) * power;
-    const ticks = [];
-    for (let tick2 = Math.ceil(low / step) * step; tick2 <= high + step / 1e6; tick2 += step) ticks.push(tick2);
-    return ticks.length > 1 ? ticks : niceTicks(low, high, 2 * about);
+      return line(voice, [box("whisker", p5, p95), box("box", p25, p75), box("median", p50, p50), ...dots], whole(rows));
+    });
+    const more = leftOut ? `. ${counted(leftOut, "more voice")} not shown` : "";
+    const note = `${text(low)} to ${text(high)} ${unit}. Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${more}.`;
+    const cells = voices.map(({ voice, rows, marks }) => [voice, whole(rows), ...marks.map(text)]);
+    const table = tableOf(title, ["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], cells);
+    return card(title, answer, lines, h("p", { class: "hint", text: note }), table);
   }
   function showCharts() {
-    const { charts } = model.data;
-    const cards = [];
-    if (charts.time.length) cards.push(timeCard(charts));
-    if (charts.rate.voices.length) cards.push(voiceCard("Speed of each voice", "letters per second", charts.rate, ["fast", "slow"]));
-    if (charts.level.voices.length) cards.push(voiceCard("Loudness of each voice", "dBFS", charts.level, ["loud", "quiet"]));
-    if (charts.mos.voices.length) cards.push(voiceCard("Predicted quality of each voice", "of 5", charts.mos, ["quality"]));
+    const { time: time2, rate, level, mos } = model.data.charts;
+    const cards = [
+      time2.length && timeCard(model.data.charts),
+      rate.voices.length && voiceCard("Speed of each voice", "letters per second", rate, ["fast", "slow"]),
+      level.voices.length && voiceCard("Loudness of each voice", "dBFS", level, ["loud", "quiet"]),
+      mos.voices.length && voiceCard("Predicted quality of each voice", "of 5", mos, ["quality"])
+    ].filter((one) => one instanceof HTMLElement);
     byId("cards").replaceChildren(...cards);
     byId("charts").hidden = !cards.length;
   }
@@ -1673,25 +1533,35 @@ ${sha256 ?? ""}`;
   function showNames() {
     const { data } = model;
     const models = [...new Set(data.runs.map((run) => run.model).filter(Boolean))];
-    const made = data.server ? null : `made on ${data.made.slice(0, 16).replace("T", " ")} UTC`;
+    const made2 = data.server ? null : `made on ${data.made.slice(0, 16).replace("T", " ")} UTC`;
     byId("title").textContent = data.folder.name || data.folder.path;
-    byId("subtitle").textContent = [models.join(", "), data.totals.runs && counted(data.totals.runs, "run"), made].filter(Boolean).join(" · ");
+    const facts = [models.join(", "), data.totals.runs && counted(data.totals.runs, "run"), made2];
+    byId("subtitle").textContent = facts.filter(Boolean).join(" · ");
   }
   function showTotals() {
     const { totals } = model.data;
     const approved = model.rows.filter((row) => stateOf(row) === "approved").length;
-    const tiles = [["Rows", whole(totals.rows)], ["Spoken", whole(totals.ok)], ["Failed", whole(totals.failed), "failed"], ["Suspect", whole(totals.suspect), "suspect"]];
+    const tiles = [
+      ["Rows", whole(totals.rows)],
+      ["Synthesized", whole(totals.ok)],
+      ["Failed", whole(totals.failed), "failed"],
+      ["Suspect", whole(totals.suspect), "suspect"]
+    ];
     if (approved || server.isThere) tiles.push(["Approved", `${whole(approved)} of ${whole(totals.rows)}`]);
     tiles.push(["Audio", duration(totals.audio_s)]);
     if (totals.xrt) tiles.push(["Real time", `${totals.xrt.toFixed(1)}×`]);
     tiles.push(["Voices", whole(totals.voices)]);
-    byId("totals").replaceChildren(...tiles.map(([name, value, group]) => h("div", { class: "tile", "data-group": group && value !== "0" ? GROUP_OF[group] : null }, h("dt", { text: name }), h("dd", { text: value }))));
+    byId("totals").replaceChildren(...tiles.map(([name, value, status]) => {
+      const group = status && value !== "0" ? GROUP_OF[status] : null;
+      return h("div", { class: "tile", "data-group": group }, h("dt", { text: name }), h("dd", { text: value }));
+    }));
   }
   function showNotice() {
     const { missing, garbage } = model.data.totals;
     const notices = [];
     if (server.busy) notices.push(`A run is in progress (${server.busy}): the page is read-only until it ends.`);
-    if (missing) notices.push(`The audio of ${counted(missing, "row")} is no longer in the folder; the next run of synth synthesizes ${missing === 1 ? "it" : "them"} again.`);
+    const again = "the next run of synth makes it again";
+    if (missing) notices.push(`The audio of ${counted(missing, "row")} is no longer in the folder; ${again}.`);
     if (garbage) notices.push(`${counted(garbage, "line")} of timings.jsonl could not be read.`);
     byId("notice").textContent = notices.join(" ");
     byId("notice").hidden = !notices.length;
@@ -1706,87 +1576,73 @@ ${sha256 ?? ""}`;
     details.hidden = !names.length;
     if (!details.open || details.hidden) return;
     byId("progress-tables").replaceChildren(...names.map((name) => {
-      const counts = /* @__PURE__ */ new Map();
+      const values = [...new Set(model.rows.map((row) => row.facets[name] ?? "none"))];
+      const lines = new Map(values.map((value) => [value, STATES.map(() => 0)]));
       for (const row of model.rows) {
-        const value = facetsOf(row)[name] ?? "none";
-        const found = counts.get(value) ?? [0, 0, 0, 0];
         const state = stateOf(row);
-        found[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
-        counts.set(value, found);
+        const counts = lines.get(row.facets[name] ?? "none") ?? [];
+        counts[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
       }
-      const lines = [...counts].map(([value, [approved, ...rest]]) => {
-        const all = approved + rest.reduce((sum, one) => sum + one, 0);
-        return [value, `${whole(approved)} of ${whole(all)}`, ...rest.map(whole)];
+      const cells = [...lines].map(([value, counts]) => {
+        const all = counts.reduce((sum, one) => sum + one);
+        return [value, `${whole(counts[0])} of ${whole(all)}`, ...counts.slice(1).map(whole)];
       });
-      return h("section", { class: "card" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Approved rows by ${name}` }, tableOf([name, "approved", "rejected", "retake", "undecided"], lines)));
+      const heads = [name, "approved", "rejected", "retake", "undecided"];
+      return h("section", { class: "card" }, tableOf(`Approved rows by ${name}`, heads, cells));
     }));
   }
-  function setTheme(theme) {
-    const shown2 = theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    document.documentElement.dataset.theme = shown2;
-    const other2 = shown2 === "dark" ? "light" : "dark";
-    const control = byId("theme");
-    control.replaceChildren(icon(other2), other2 === "dark" ? "Dark" : "Light");
-    control.onclick = () => {
+  var prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  function showTheme() {
+    const theme = memory.get("tts-cli-theme") ?? (prefersDark.matches ? "dark" : "light");
+    const other2 = theme === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    byId("theme").replaceChildren(icon(other2), other2 === "dark" ? "Dark" : "Light");
+    byId("theme").onclick = () => {
       memory.set("tts-cli-theme", other2);
-      setTheme(other2);
+      showTheme();
     };
     emit("theme");
   }
-  var storedTheme = () => ["dark", "light"].find((one) => one === memory.get("tts-cli-theme")) ?? null;
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(storedTheme()));
+  prefersDark.addEventListener("change", showTheme);
   byId("progress").addEventListener("toggle", showProgress);
-  on(["rows"], () => {
-    showNames();
-    showNotice();
-  });
-  on(["rows", "decided", "picked"], () => {
-    showTotals();
-    showProgress();
-  });
-  on(["server"], showNotice);
+  on(["rows"], showNames);
+  on(["rows", "server"], showNotice);
+  on(["rows", "decided", "picked"], showTotals);
+  on(["rows", "decided", "picked"], showProgress);
 
   // src/main.js
-  var MOST_A_FRAME = 5;
-  var isAwaited = false;
+  var frame = 0;
   window.addEventListener("scroll", () => {
-    if (isAwaited) return;
-    isAwaited = true;
-    requestAnimationFrame(() => {
-      isAwaited = false;
-      list.render(MOST_A_FRAME);
-    });
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => render(4));
   }, { passive: true });
   window.addEventListener("resize", () => {
-    list.measure();
+    measure();
     emit("drawn");
   });
-  for (const id of ["charts", "progress"]) byId(id).addEventListener("toggle", () => list.render());
+  for (const id of ["charts", "more", "progress"]) byId(id).addEventListener("toggle", () => render());
   player.audio.addEventListener("ended", () => {
-    const row = player.goesOn && player.row ? list.next(player.row) : null;
+    const row = player.goesOn && player.row ? nextRow(player.row) : null;
     if (!row) return;
     select(row, { focus: true, scroll: true });
     player.play(row, placeOf(row));
   });
-  byId("change-close").onclick = () => (
-    /** @type {HTMLDialogElement} */
-    byId("change").close()
-  );
   on(["rows"], showCharts);
   async function start2() {
     const embedded = JSON.parse(byId("data").textContent ?? "");
-    byId("charts").open = !NARROW.matches && "rows" in embedded;
-    setTheme(storedTheme());
+    byId("charts").toggleAttribute("open", !NARROW.matches && "rows" in embedded);
+    byId("more").toggleAttribute("open", !NARROW.matches);
+    showTheme();
+    server.isThere = !("rows" in embedded);
     if ("rows" in embedded) {
       load(embedded);
       restore();
       emit("rows");
-      return;
+    } else {
+      await reload();
+      await poll();
+      watch();
     }
-    server.isThere = true;
-    await reload();
-    await poll();
-    watch();
   }
   start2().catch(complain).finally(() => {
     document.documentElement.dataset.ready = "yes";

@@ -50,11 +50,11 @@ def test_the_page_and_its_data(shared: tuple[Path, Review]) -> None:
     assert page.status == 200
     assert b"connect-src 'self'" in page.body
     assert page.headers["cache-control"] == "no-store"
-    data = review.get("api/folder").json
+    data = review.post("folder", None).json
     assert [row["id"] for row in data["rows"]] == ["a", "b/c-ü", "d"]
     assert data["rows"][0]["character"] == "Mara"
-    assert review.get("api/changes?after=0").json["busy"] is None
-    outlines = review.post("outlines", {"takes": [["a", 1], ["d", 2], ["none", 1]]}).json
+    assert review.post("changes", 0).json["busy"] is None
+    outlines = review.post("outlines", [["a", 1], ["d", 2], ["none", 1]]).json
     assert [one and len(one) for one in outlines] == [160, 160, None]
     assert sorted(path.name for path in out.iterdir() if path.is_file()) == [
         *("a.wav", "d.wav", "run.json", "runs.jsonl", "timings.jsonl")
@@ -90,7 +90,7 @@ def test_other_pages_are_refused(shared: tuple[Path, Review], headers: dict[str,
         assert review.get(path, **headers).status == 403
     row = {"id": "a", "takes": [{"take": 1}]}
     given = {"content-type": "application/json", **headers}
-    body = json.dumps({"decisions": [{"id": row["id"], "take": 1, "state": "approved"}]}).encode()
+    body = json.dumps({"id": row["id"], "take": 1, "state": "approved"}).encode()
     assert request(f"{review.address}api/decide", given, body).status == 403
 
 
@@ -117,13 +117,13 @@ def test_the_server_is_on_this_machine_only(shared: tuple[Path, Review]) -> None
         None,
         [],
         {},
-        {"decisions": 7},
-        {"decisions": [7]},
-        {"decisions": [{"id": "a"}]},
-        {"decisions": [{"id": "../a", "take": 1, "sha256": None, "state": "approved"}]},
-        {"decisions": [{"id": "a", "take": 1, "sha256": None, "state": "none"}]},
-        {"decisions": [{"id": "a", "take": 1, "sha256": None, "state": "open", "at_s": -1}]},
-        {"decisions": [{"id": "a", "take": 0, "sha256": None, "state": "open"}]},
+        7,
+        [7],
+        {"id": "a"},
+        {"id": "../a", "take": 1, "sha256": None, "state": "approved"},
+        {"id": "a", "take": 1, "sha256": None, "state": "none"},
+        {"id": "a", "take": 1, "sha256": None, "state": "open", "at_s": -1},
+        {"id": "a", "take": 0, "sha256": None, "state": "open"},
     ],
 )
 def test_what_is_no_decision_is_refused(shared: tuple[Path, Review], values: Any) -> None:
@@ -142,19 +142,22 @@ def test_requests_that_make_no_sense(shared: tuple[Path, Review]) -> None:
     assert request(address, json_type, b"[" * 100_000).status == 400
     assert request(address, json_type, b" " * (2 << 20)).status == 413
     for name, values in (
-        ("pick", {"id": "a"}),
-        ("pick", {"id": "a", "take": True}),
-        ("pick", {"id": "none", "take": 1}),
-        ("outlines", {"takes": [1]}),
-        ("outlines", {"takes": [["a", 1]] * 1000}),
+        ("pick", ["a"]),
+        ("pick", ["a", True]),
+        ("pick", ["none", 1]),
+        ("outlines", [1]),
+        ("outlines", [["a", 1]] * 1000),
+        ("changes", "x"),
+        ("folder", {}),
         ("retake", {"takes": 1}),
         ("retake", {"id": "a", "takes": 10**9}),
         ("retake", {"id": "a", "takes": 1, "edits": {"ref_audio": "/etc/passwd"}}),
         ("manifest", {"id": "a"}),
     ):
         assert review.post(name, values).status == 400, name
-    assert review.get("api/nothing").status == 404
-    assert review.get("api/changes?after=x").status == 200
+    assert review.post("nothing", None).status == 404
+    assert review.get("api/folder").status == 405
+    assert review.post("changes", -1).status == 200
 
 
 @pytest.mark.slow
@@ -185,13 +188,13 @@ def test_decisions_survive_a_kill(tmp_path: Path) -> None:
     with (out / "reviews.jsonl").open("ab") as file:
         file.write(b'{"id": "a", "take": 1, "state": "reje')  # as if the machine had stopped
     with reviewing(out) as review:
-        found = review.get("api/changes?after=0").json
+        found = review.post("changes", 0).json
         assert [(one["id"], one["state"], one["reviewer"]) for one in found["decisions"]] == [
             *(("a", "approved", "Ana"), ("a", "comment", "Ana"), ("d", "rejected", "Ana"))
         ]
         assert found["decisions"][1]["at_s"] == 0.25
         assert review.decide(review.rows()["d"], "open").status == 200
-        assert len(review.get("api/changes?after=3").json["decisions"]) == 1
+        assert len(review.post("changes", 3).json["decisions"]) == 1
     assert not (out / ".tts-cli.lock").exists()
     assert len((out / "reviews.jsonl").read_bytes().splitlines()) == 5
 
@@ -202,16 +205,16 @@ def test_a_run_makes_the_page_read_only(tmp_path: Path) -> None:
     with reviewing(out) as review, reviewing(out) as second:
         row = review.rows()["a"]
         with Store.locked(out, RunConfig()):
-            assert "process" in review.get("api/changes?after=0").json["busy"]
+            assert "process" in review.post("changes", 0).json["busy"]
             answer = review.decide(row, "approved")
             assert answer.status == 409
             assert "is in use by process" in answer.json["error"]
-            assert review.post("pick", {"id": "d", "take": 2}).status == 409
+            assert review.post("pick", ["d", 2]).status == 409
             assert review.get("audio/1/a").status == 200
-        assert review.get("api/changes?after=0").json["busy"] is None
+        assert review.post("changes", 0).json["busy"] is None
         assert review.decide(row, "approved").status == 200
         assert second.decide(second.rows()["d"], "rejected").status == 200
-        states = [(one["id"], one["state"]) for one in review.get("api/changes").json["decisions"]]
+        states = [(one["id"], one["state"]) for one in review.post("changes", 0).json["decisions"]]
         assert states == [("a", "approved"), ("d", "rejected")]
 
 
@@ -219,10 +222,10 @@ def test_a_run_makes_the_page_read_only(tmp_path: Path) -> None:
 def test_a_chosen_take_is_the_rows_file(tmp_path: Path) -> None:
     out = folder(tmp_path / "out")
     with reviewing(out) as review:
-        before = review.get("api/changes?after=0").json["stamp"]
-        assert review.post("pick", {"id": "d", "take": 2}).status == 200
+        before = review.post("changes", 0).json["stamp"]
+        assert review.post("pick", ["d", 2]).status == 200
         assert review.rows()["d"]["chosen"] == 1
-        assert review.get("api/changes?after=0").json["stamp"] != before
+        assert review.post("changes", 0).json["stamp"] != before
     assert (out / "d.wav").read_bytes() == tone(0.8)
     assert (out / "takes/d/1.wav").read_bytes() == SOUND
 

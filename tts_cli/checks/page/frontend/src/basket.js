@@ -45,21 +45,16 @@ function open() {
 
 /** @param {string} title @param {string[]} commands */
 function block(title, commands) {
-  const nodes = [h("h3", { text: title })];
-  for (const command of commands) {
-    const node = button("Copy", "copy", () => copy(command, "the command"));
-    nodes.push(/** @type {any} */ (h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }), node)));
-  }
-  if (commands.some((command) => command.includes(` ${MANIFEST} `))) {
-    nodes.push(/** @type {any} */ (h("p", { class: "hint", text: `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.` })));
-  }
-  return nodes;
+  const isUnknown = commands.some((command) => command.includes(` ${MANIFEST} `));
+  const hint = `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.`;
+  return [
+    h("h3", { text: title }),
+    ...commands.map((command) => h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }),
+      button("Copy", "copy", () => copy(command, "the command")))),
+    ...(isUnknown ? [h("p", { class: "hint", text: hint })] : []),
+  ];
 }
 
 byId("basket-open").onclick = open;
-byId("commands-close").onclick = () => dialog.close();
-byId("commands-clear").onclick = () => {
-  clear();
-  dialog.close();
-};
+byId("commands-clear").onclick = clear;
 on(["rows", "decided", "picked"], show);

@@ -1,143 +1,106 @@
 // Three questions, drawn. Each chart states its answer in words, and has its figures in a table.
 
-/** @import { Charts, Figures, RunTime } from "./types.js" */
-import { byId, counted, duration, h, svg, whole } from "./dom.js";
+/** @import { Charts, Figures } from "./types.js" */
+import { byId, counted, duration, h, whole } from "./dom.js";
 import { showRow } from "./filters.js";
 import { model } from "./model.js";
 
-const LABEL_WIDTH = 92;
-const LINE = 26;
+/** @type {Record<string, string>} */
+const STAGES = { decode: "decoding", other: "waiting and retries", write: "writing" };
 
 /** @param {number} share */
-function percent(share) {
-  return share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`;
-}
+const percent = (share) => (share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(100 * share)} %`);
 
-/** @param {string} text */
-function short(text, length = 12) {
-  const letters = [...text];
-  return letters.length <= length ? text : `${letters.slice(0, length - 1).join("")}\u2026`;
-}
-
-/** @param {string} title @param {string} answer @param {(width: number) => Element[]} draw @param {HTMLElement} table */
-function card(title, answer, draw, table) {
-  const figure = h("div", { class: "drawing" });
-  const node = h("section", { class: "card" }, h("h2", { text: title }), h("p", { class: "answer", text: answer }), figure,
-    h("details", { class: "figures" }, h("summary", { text: "Figures" }), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title} Figures` }, table)));
-  let drawn = 0;
-  const redraw = () => {
-    const width = Math.floor(figure.clientWidth);
-    if (!width || width === drawn) return;
-    drawn = width;
-    figure.replaceChildren(...draw(width));
-  };
-  new ResizeObserver(redraw).observe(figure);
+/** A box that covers a part of its line. @param {string} kind @param {number} from @param {number} to @param {string} [title] */
+function box(kind, from, to, title) {
+  const node = h("span", { class: kind, title });
+  node.style.left = `${100 * from}%`;
+  node.style.width = `${100 * (to - from)}%`;
   return node;
 }
 
-/** @param {string[]} heads @param {string[][]} lines */
-export function tableOf(heads, lines) {
-  /** @param {string[]} cells @param {"th" | "td"} tag */
-  const row = (cells, tag) => h("tr", {}, ...cells.map((cell, at) => h(at ? tag : "th", { text: cell, scope: tag === "th" ? "col" : at ? null : "row" })));
-  return h("table", {}, h("thead", {}, row(heads, "th")), h("tbody", {}, ...lines.map((cells) => row(cells, "td"))));
+/** @param {string} name @param {HTMLElement[]} boxes @param {string} end */
+function line(name, boxes, end) {
+  const track = h("span", { class: "track" }, ...boxes);
+  return h("div", { class: "bars" }, h("span", { text: name, title: name }), track, h("span", { class: "end", text: end }));
+}
+
+/** A table that may be wider than its place. @param {string} label @param {string[]} heads @param {string[][]} lines */
+export function tableOf(label, heads, lines) {
+  const head = h("tr", {}, ...heads.map((text) => h("th", { text, scope: "col" })));
+  const body = lines.map(([name, ...cells]) =>
+    h("tr", {}, h("th", { text: name, scope: "row" }), ...cells.map((text) => h("td", { text }))));
+  const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...body));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+}
+
+/** @param {string} title @param {string} answer @param {HTMLElement[]} lines @param {HTMLElement} note @param {HTMLElement} table */
+function card(title, answer, lines, note, table) {
+  return h("section", { class: "card" }, h("h2", { text: title }), h("p", { class: "answer", text: answer }),
+    h("div", { "aria-hidden": "true" }, ...lines), note,
+    h("details", { class: "figures" }, h("summary", { text: "Figures" }), table));
 }
 
 /** @param {Charts} charts */
 function timeCard({ stages, time }) {
-  /** @param {RunTime} entry */
-  const sums = (entry) => entry.seconds.reduce((sum, value) => sum + value, 0) || 1;
-  const first = time[0];
-  const shares = first.seconds.map((value) => value / sums(first));
+  const names = stages.map((stage) => STAGES[stage] ?? stage);
+  const totals = time.map((run) => run.seconds.reduce((sum, value) => sum + value, 0) || 1);
+  const shares = time[0].seconds.map((value) => value / totals[0]);
   const most = shares.indexOf(Math.max(...shares));
-  /** @type {Record<string, string>} */
-  const NAMES = { decode: "decoding", other: "waiting and retries", write: "writing" };
-  /** @param {string} stage */
-  const nameOf = (stage) => NAMES[stage] ?? stage;
-  const answer = `${percent(shares[most])} of the time of ${first.name} was spent in ${nameOf(stages[most])}.`;
-  const draw = (/** @type {number} */ width) => {
-    const right = 64;
-    const room = Math.max(40, width - LABEL_WIDTH - right);
-    const height = time.length * LINE;
-    const marks = time.flatMap((entry, line) => {
-      const total = sums(entry);
-      let x = LABEL_WIDTH;
-      const bars = entry.seconds.map((seconds, stage) => {
-        const size = (seconds / total) * room;
-        const bar = size < 0.5 ? null : svg("rect", { x, y: line * LINE + 5, width: Math.max(0.5, size - 1), height: LINE - 10, class: `stage s${stage}` }, svg("title", { text: `${nameOf(stages[stage])}: ${duration(seconds)}, ${percent(seconds / total)}` }));
-        x += size;
-        return bar;
-      });
-      const y = line * LINE + LINE / 2 + 4;
-      return [svg("text", { x: 0, y, text: short(entry.name) }), ...bars, svg("text", { x: width, y, class: "end", text: duration(total) })];
+  const lines = time.map((run, at) => {
+    let end = 0;
+    const boxes = run.seconds.map((seconds, stage) => {
+      const start = end;
+      end += seconds / totals[at];
+      return box(`stage s${stage}`, start, end, `${names[stage]}: ${duration(seconds)}, ${percent(end - start)}`);
     });
-    const legend = h("ul", { class: "legend" }, ...stages.map((stage, at) => shares[at] > 0 ? h("li", {}, svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, class: `stage s${at}` })), `${nameOf(stage)} ${percent(shares[at])}`) : null));
-    return [svg("svg", { role: "img", "aria-label": answer, width, height, viewBox: `0 0 ${width} ${height}` }, ...marks), legend];
-  };
-  const table = tableOf(["", ...stages.map((stage) => `${nameOf(stage)}, s`)], time.map((entry) => [entry.name, ...entry.seconds.map((value) => value.toFixed(1))]));
-  return card("Time per stage", answer, draw, table);
+    return line(run.name, boxes, duration(totals[at]));
+  });
+  const parts = names.map((name, at) => shares[at] > 0 && h("li", { class: `s${at}`, text: `${name} ${percent(shares[at])}` }));
+  const answer = `${percent(shares[most])} of the time of ${time[0].name} was spent in ${names[most]}.`;
+  const cells = time.map((run) => [run.name, ...run.seconds.map((value) => value.toFixed(1))]);
+  const table = tableOf("Seconds per stage", ["", ...names.map((name) => `${name}, s`)], cells);
+  return card("Time per stage", answer, lines, h("ul", { class: "legend" }, ...parts), table);
 }
 
 /** @param {string} title @param {string} unit @param {Figures} figures @param {string[]} kinds */
 function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
   const all = voices.flatMap(({ marks, outliers }) => [...marks, ...outliers.map(([value]) => value)]);
-  const low = Math.min(...all);
-  const high = Math.max(...all);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const share = (/** @type {number} */ value) => (value - low) / (high - low || 1);
   const text = (/** @type {number} */ value) => value.toFixed(1).replace("-", "\u2212");
-  const byMedian = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
-  const [least, most] = [byMedian[0], byMedian[byMedian.length - 1]];
+  const sorted = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
+  const [least, most] = [sorted[0], sorted[sorted.length - 1]];
   const answer = voices.length === 1
     ? `${least.voice}: usually ${text(least.marks[2])} ${unit}.`
     : `From ${text(least.marks[2])} (${least.voice}) to ${text(most.marks[2])} ${unit} (${most.voice}).`;
-  const draw = (/** @type {number} */ width) => {
-    const right = 40;
-    const room = Math.max(40, width - LABEL_WIDTH - right);
-    const ticks = niceTicks(low, high, Math.max(2, Math.floor(room / 70)));
-    const start = Math.min(low, ticks[0]);
-    const end = Math.max(high, ticks[ticks.length - 1]);
-    const x = (/** @type {number} */ value) => LABEL_WIDTH + ((value - start) / (end - start || 1)) * room;
-    const bottom = voices.length * LINE;
-    const grid = ticks.flatMap((tick) => [
-      svg("line", { x1: x(tick), x2: x(tick), y1: 0, y2: bottom, class: "grid" }),
-      svg("text", { x: x(tick), y: bottom + 15, class: "tick", text: text(tick).replace(/\.0+$/, "") }),
-    ]);
-    const lines = voices.flatMap(({ voice, rows: number, marks: [p5, p25, p50, p75, p95], outliers }, line) => {
-      const y = line * LINE + LINE / 2;
-      return [
-        svg("text", { x: 0, y: y + 4 }, svg("title", { text: voice }), short(voice)),
-        svg("line", { x1: x(p5), x2: x(p95), y1: y, y2: y, class: "whisker" }),
-        svg("rect", { x: x(p25), y: y - 6, width: Math.max(1, x(p75) - x(p25)), height: 12, rx: 2, class: "box" }),
-        svg("line", { x1: x(p50), x2: x(p50), y1: y - 8, y2: y + 8, class: "median" }),
-        ...outliers.map(([value, place]) => svg("circle", { cx: x(value), cy: y, r: 3, class: model.rows[place].reasons.some(([kind]) => kinds.includes(kind)) ? "dot odd" : "dot", onclick: () => showRow(model.rows[place]) }, svg("title", { text: `${model.rows[place].id}: ${text(value)} ${unit}` }))),
-        svg("text", { x: width, y: y + 4, class: "end", text: whole(number) }),
-      ];
+  const lines = voices.map(({ voice, rows, marks, outliers }) => {
+    const [p5, p25, p50, p75, p95] = marks.map(share);
+    const dots = outliers.map(([value, place]) => {
+      const row = model.rows[place];
+      const isOdd = row.reasons.some(([kind]) => kinds.includes(kind));
+      const dot = box(isOdd ? "dot odd" : "dot", share(value), share(value), `${row.id}: ${text(value)} ${unit}`);
+      dot.onclick = () => showRow(row);
+      return dot;
     });
-    const caption = `Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${leftOut ? `. ${counted(leftOut, "more voice")} not shown` : ""}.`;
-    return [svg("svg", { role: "img", "aria-label": answer, width, height: bottom + 20, viewBox: `0 0 ${width} ${bottom + 20}` }, ...grid, ...lines), h("p", { class: "hint", text: caption })];
-  };
-  const table = tableOf(["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], voices.map(({ voice, rows: number, marks }) => [voice, whole(number), ...marks.map(text)]));
-  return card(title, answer, draw, table);
-}
-
-/** Return round numbers inside a range, about so many, at least two. @param {number} low @param {number} high @param {number} about @returns {number[]} */
-function niceTicks(low, high, about) {
-  if (high <= low) return [low];
-  const raw = (high - low) / about;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = ([1, 2, 5].find((factor) => factor * power >= raw) ?? 10) * power;
-  /** @type {number[]} */
-  const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step / 1e6; tick += step) ticks.push(tick);
-  return ticks.length > 1 ? ticks : niceTicks(low, high, 2 * about);
+    return line(voice, [box("whisker", p5, p95), box("box", p25, p75), box("median", p50, p50), ...dots], whole(rows));
+  });
+  const more = leftOut ? `. ${counted(leftOut, "more voice")} not shown` : "";
+  const note = `${text(low)} to ${text(high)} ${unit}. Line: 90 % of the rows; box: half of them; mark: median; ` +
+    `dots: other rows, filled if suspect; number of rows at the right${more}.`;
+  const cells = voices.map(({ voice, rows, marks }) => [voice, whole(rows), ...marks.map(text)]);
+  const table = tableOf(title, ["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], cells);
+  return card(title, answer, lines, h("p", { class: "hint", text: note }), table);
 }
 
 export function showCharts() {
-  const { charts } = model.data;
-  /** @type {HTMLElement[]} */
-  const cards = [];
-  if (charts.time.length) cards.push(timeCard(charts));
-  if (charts.rate.voices.length) cards.push(voiceCard("Speed of each voice", "letters per second", charts.rate, ["fast", "slow"]));
-  if (charts.level.voices.length) cards.push(voiceCard("Loudness of each voice", "dBFS", charts.level, ["loud", "quiet"]));
-  if (charts.mos.voices.length) cards.push(voiceCard("Predicted quality of each voice", "of 5", charts.mos, ["quality"]));
+  const { time, rate, level, mos } = model.data.charts;
+  const cards = [
+    time.length && timeCard(model.data.charts),
+    rate.voices.length && voiceCard("Speed of each voice", "letters per second", rate, ["fast", "slow"]),
+    level.voices.length && voiceCard("Loudness of each voice", "dBFS", level, ["loud", "quiet"]),
+    mos.voices.length && voiceCard("Predicted quality of each voice", "of 5", mos, ["quality"]),
+  ].filter((one) => one instanceof HTMLElement);
   byId("cards").replaceChildren(...cards);
   byId("charts").hidden = !cards.length;
 }

@@ -1,8 +1,8 @@
 // Comments on a take, each about a moment of its audio.
 
-/** @import { Row } from "./types.js" */
+/** @import { Decision, Row } from "./types.js" */
 import { button, byId, duration, h } from "./dom.js";
-import { commentsOf, placeOf, shownTake } from "./model.js";
+import { commentsOf, model, placeOf, shownTake } from "./model.js";
 import { player } from "./player.js";
 import { decide, isReadOnly } from "./review.js";
 
@@ -11,13 +11,16 @@ const drafts = new Map();
 /** The moment that it is about. @type {number | null} */
 let at_s = null;
 
+/** Whether a comment can be removed here: a later one replaces only those of the same reviewer. @param {Decision} one */
+const isOwn = (one) => (one.reviewer ?? "") === (model.data.server?.reviewer ?? "");
+
 /** @param {Row} row */
 export function commentsNode(row) {
   const seconds = shownTake(row).audio_s || 1;
   const items = commentsOf(row).map((one) => h("li", {},
     button(one.at_s === null ? "all" : duration(one.at_s), null, () => player.seek(row, placeOf(row), (one.at_s ?? 0) / seconds)),
     h("span", { class: "said", dir: "auto" }, one.reviewer ? h("b", { text: `${one.reviewer}: ` }) : null, one.comment),
-    button("Remove", null, () => decide(row, "comment", "", one.at_s), { disabled: isReadOnly() })));
+    isOwn(one) && button("Remove", null, () => decide(row, "comment", "", one.at_s), { disabled: isReadOnly() })));
   const field = h("input", {
     type: "text", id: "comment", maxlength: "10000", autocomplete: "off", "aria-label": "Comment", "data-key": "comment",
     placeholder: "Comment on this moment", disabled: isReadOnly(),
@@ -27,10 +30,8 @@ export function commentsNode(row) {
   field.value = drafts.get(row.id) ?? "";
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const text = field.value.trim();
-    if (!text) return;
     drafts.delete(row.id);
-    decide(row, "comment", text, at_s);
+    if (field.value.trim()) decide(row, "comment", field.value.trim(), at_s);
   };
   return h("section", { class: "comments" }, h("h3", { text: "Comments" }), h("ul", {}, ...items),
     h("form", { onsubmit: send }, field, h("button", { type: "submit", class: "plain", text: "Add", disabled: isReadOnly() })));

@@ -1,10 +1,10 @@
 // Everything about the current row: next to the list, in narrow windows a sheet below it.
 
 /** @import { Row, State, Take } from "./types.js" */
-import { copyAgain, copySeed, togglePlay } from "./actions.js";
+import { togglePlay } from "./actions.js";
 import { on } from "./bus.js";
 import { commentsNode } from "./comments.js";
-import { button, byId, copy, decibels, duration, h, setIcon } from "./dom.js";
+import { button, byId, checkbox, copy, decibels, duration, h, setIcon } from "./dom.js";
 import { lengthText, STATUS_TEXT } from "./item.js";
 import { isNamed, model, placeOf, shownTake, stateOf } from "./model.js";
 import { player } from "./player.js";
@@ -12,7 +12,7 @@ import { retakeNode } from "./retake.js";
 import { isReadOnly, STATE_TEXT, toggleState } from "./review.js";
 import { selection } from "./selection.js";
 import { wantWaveform } from "./server.js";
-import { MORE_TAKES } from "./shell.js";
+import { againCommands, MORE_TAKES } from "./shell.js";
 import { takesNode } from "./takes.js";
 import { textsOf } from "./texts.js";
 import { drawWaveform } from "./waveform.js";
@@ -21,13 +21,13 @@ const RATES = [0.75, 1, 1.25, 1.5, 2];
 const pane = byId("detail");
 const canvas = h("canvas", { class: "wave", "aria-hidden": "true" });
 const play = h("button", { type: "button", class: "round big", "data-key": "play" });
-const range = h("input", { type: "range", class: "seek", min: "0", max: "1000", step: "1", value: "0", "aria-label": "Position", "data-key": "seek" });
+const range = h("input", {
+  type: "range", class: "seek", min: "0", max: "1000", value: "0", "aria-label": "Position", "data-key": "seek",
+});
 const time = h("span", { class: "time" });
 const sheet = h("button", { type: "button", class: "plain icon sheet", "data-key": "sheet", "aria-label": "Details" });
 /** @type {import("./texts.js").Word[]} */
 let words = [];
-/** The word that is being played. @type {HTMLElement | undefined} */
-let current;
 let isOpen = false;
 
 play.onclick = () => selection.row && togglePlay(selection.row);
@@ -40,14 +40,18 @@ sheet.onclick = () => {
 function show() {
   const { row } = selection;
   if (!row) return pane.replaceChildren();
-  const active = document.activeElement;
-  const key = active instanceof HTMLElement && pane.contains(active) ? active.dataset.key : undefined;
+  const focused = pane.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement);
+  const key = (focused && focused.dataset.key) || "";
   const top = pane.scrollTop;
   const take = shownTake(row);
   const texts = textsOf(row, take);
   words = texts.words;
   const hint = (/** @type {string | false | undefined} */ text) => text && h("p", { class: "hint", text });
-  const reasons = row.reasons.map(([kind, text]) => h("li", { title: model.data.kinds[kind] }, h("b", { text: kind }), ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`));
+  const reasons = row.reasons.map(([kind, text]) => {
+    const shown = ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`;
+    return h("li", { title: model.data.kinds[kind] }, h("b", { text: kind }), shown);
+  });
+  const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
   const body = [
     decisions(row),
     takesNode(row),
@@ -58,47 +62,42 @@ function show() {
     ...texts.nodes,
     isNamed(row) && commentsNode(row),
     isNamed(row) && retakeNode(row),
-    actions(row),
+    h("div", { class: "buttons" }, button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
+      take.seed !== undefined && button("Copy seed", "copy", () => copy(String(take.seed), "the seed"), { "data-key": "seed" }),
+      isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", again, { "data-key": "again" })),
     figures(row, take),
   ];
   pane.replaceChildren(head(row), h("div", { class: "body" }, ...body));
-  if (key) /** @type {HTMLElement | null} */ (pane.querySelector(`[data-key="${CSS.escape(key)}"]`))?.focus({ preventScroll: true });
+  const same = [...pane.querySelectorAll("[data-key]")].find((node) => node.getAttribute("data-key") === key);
+  if (same instanceof HTMLElement) same.focus({ preventScroll: true });
   pane.scrollTop = top;
   refresh();
 }
 
 /** @param {Row} row */
 function head(row) {
-  const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate", onchange: () => {
-    player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value);
-  } }, ...RATES.map((value) => h("option", { value, text: `${value}\u00d7`, selected: value === player.audio.playbackRate })));
-  const goesOn = h("label", { class: "goes-on" }, h("input", {
-    type: "checkbox", "data-key": "goes-on", checked: player.goesOn, onchange: (/** @type {any} */ event) => { player.goesOn = event.target.checked; },
-  }), "play on");
+  const rates = RATES.map((value) =>
+    h("option", { value, text: `${value}\u00d7`, selected: value === player.audio.playbackRate }));
+  const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate" }, ...rates);
+  rate.onchange = () => { player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value); };
+  const goesOn = checkbox("play on", "goes-on", player.goesOn, (isOn) => { player.goesOn = isOn; });
+  const status = h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] });
   return h("div", { class: "head" },
-    h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] }), sheet),
+    h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), status, sheet),
     h("div", { class: "player" }, play, h("div", { class: "scrub" }, canvas, range)),
     h("div", { class: "under" }, time, goesOn, rate));
 }
 
 /** @param {Row} row */
 function decisions(row) {
-  const state = stateOf(row);
+  const [state, disabled] = [stateOf(row), isReadOnly() || !isNamed(row)];
   /** @param {State} wanted @param {string} label @param {string} name */
   const one = (wanted, label, name) => button(label, name, () => toggleState(row, wanted), {
-    class: `plain ${wanted}`, "data-key": wanted, "aria-pressed": String(state === wanted), disabled: isReadOnly() || !isNamed(row),
+    class: `plain ${wanted}`, "data-key": wanted, "aria-pressed": String(state === wanted), disabled,
   });
   return h("div", { class: "buttons decide", role: "group", "aria-label": "Decision" },
     one("approved", "Approve", "approve"), one("rejected", "Reject", "reject"), one("retake", "Request retake", "again"),
     state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed }));
-}
-
-/** @param {Row} row */
-function actions(row) {
-  return h("div", { class: "buttons" },
-    button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
-    button("Copy seed", "copy", () => copySeed(row), { "data-key": "seed" }),
-    isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", () => copyAgain(row), { "data-key": "again" }));
 }
 
 /** @param {Row} row @param {Take} take */
@@ -126,7 +125,8 @@ function figures(row, take) {
     Run: run?.started && `${run.started.slice(0, 16).replace("T", " ")} UTC`,
   };
   const known = Object.entries(facts).filter(([, value]) => value);
-  return h("dl", { class: "facts" }, ...known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]));
+  const nodes = known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]);
+  return h("dl", { class: "facts" }, ...nodes);
 }
 
 /** Show what moves while audio plays. */
@@ -148,12 +148,9 @@ function refresh() {
   time.textContent = take.url ? `${(share * seconds).toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
   wantWaveform(row.id, take);
   drawWaveform(canvas, take, share);
-  const now_s = share * seconds;
-  const node = isLoaded ? words.find(({ start_s, end_s }) => start_s <= now_s && now_s < end_s)?.node : undefined;
-  if (node === current) return;
-  current?.classList.remove("now");
-  node?.classList.add("now");
-  current = node;
+  for (const { node, start_s, end_s } of words) {
+    node.classList.toggle("now", isLoaded && start_s <= share * seconds && share * seconds < end_s);
+  }
 }
 
 /** @type {Row | null} */

@@ -12,20 +12,7 @@ export const byId = (id) => /** @type {T} */ (document.getElementById(id));
  * @returns {HTMLElementTagNameMap[T]}
  */
 export function h(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-/**
- * @template {keyof SVGElementTagNameMap} T
- * @param {T} tag @param {Record<string, any>} [attributes] @param {...Child} children
- * @returns {SVGElementTagNameMap[T]}
- */
-export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
-
-/** @template {HTMLElement | SVGElement} T @param {T} element @param {Record<string, any>} attributes @param {Child[]} children */
-function fill(element, attributes, children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -54,7 +41,12 @@ const ICONS = {
 
 /** @param {string} name */
 export function icon(name) {
-  return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
+  const [picture, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  const attributes = { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" };
+  for (const [key, value] of Object.entries(attributes)) picture.setAttribute(key, value);
+  path.setAttribute("d", ICONS[name]);
+  picture.append(path);
+  return picture;
 }
 
 /** @param {HTMLElement} button @param {string} name */
@@ -67,6 +59,13 @@ export function setIcon(button, name) {
 /** @param {string} label @param {string | null} name of the icon @param {() => void} run @param {Record<string, any>} [more] */
 export function button(label, name, run, more = {}) {
   return h("button", { type: "button", class: "plain", onclick: run, ...more }, name && icon(name), label);
+}
+
+/** @param {string} label @param {string} key @param {boolean} checked @param {(isOn: boolean) => void} run */
+export function checkbox(label, key, checked, run) {
+  const box = h("input", { type: "checkbox", "data-key": key, checked });
+  box.onchange = () => run(box.checked);
+  return h("label", { class: "check" }, box, label);
 }
 
 /** @param {string} value @param {string} [text] */
@@ -105,22 +104,8 @@ export const complain = (error) => say(error.message);
 
 /** @param {string} text @param {string} what */
 export async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Without permission, or over http.
-    const field = h("textarea", { class: "unseen", readonly: true, "aria-hidden": "true" });
-    field.value = text;
-    (document.querySelector("dialog[open]") || document.body).append(field);
-    field.select();
-    const isCopied = document.execCommand("copy");
-    field.remove();
-    if (!isCopied) {
-      say(`The browser did not allow copying ${what}`);
-      return;
-    }
-  }
-  say(`Copied ${what}`);
+  const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  say(isCopied ? `Copied ${what}` : `The browser did not allow copying ${what}`);
 }
 
 /** What the browser stores for a page; private windows may store nothing. */

@@ -2,7 +2,7 @@
 
 import { emit, on } from "./bus.js";
 import { byId, counted, duration, h, icon, memory, whole } from "./dom.js";
-import { facets, facetsOf, GROUP_OF, model, stateOf } from "./model.js";
+import { facets, GROUP_OF, model, stateOf } from "./model.js";
 import { server } from "./server.js";
 import { tableOf } from "./charts.js";
 
@@ -11,26 +11,34 @@ function showNames() {
   const models = [...new Set(data.runs.map((run) => run.model).filter(Boolean))];
   const made = data.server ? null : `made on ${data.made.slice(0, 16).replace("T", " ")} UTC`;
   byId("title").textContent = data.folder.name || data.folder.path;
-  byId("subtitle").textContent = [models.join(", "), data.totals.runs && counted(data.totals.runs, "run"), made].filter(Boolean).join(" \u00b7 ");
+  const facts = [models.join(", "), data.totals.runs && counted(data.totals.runs, "run"), made];
+  byId("subtitle").textContent = facts.filter(Boolean).join(" \u00b7 ");
 }
 
 function showTotals() {
   const { totals } = model.data;
   const approved = model.rows.filter((row) => stateOf(row) === "approved").length;
   /** @type {[string, string, string?][]} */
-  const tiles = [["Rows", whole(totals.rows)], ["Spoken", whole(totals.ok)], ["Failed", whole(totals.failed), "failed"], ["Suspect", whole(totals.suspect), "suspect"]];
+  const tiles = [
+    ["Rows", whole(totals.rows)], ["Synthesized", whole(totals.ok)],
+    ["Failed", whole(totals.failed), "failed"], ["Suspect", whole(totals.suspect), "suspect"],
+  ];
   if (approved || server.isThere) tiles.push(["Approved", `${whole(approved)} of ${whole(totals.rows)}`]);
   tiles.push(["Audio", duration(totals.audio_s)]);
   if (totals.xrt) tiles.push(["Real time", `${totals.xrt.toFixed(1)}\u00d7`]);
   tiles.push(["Voices", whole(totals.voices)]);
-  byId("totals").replaceChildren(...tiles.map(([name, value, group]) => h("div", { class: "tile", "data-group": group && value !== "0" ? GROUP_OF[group] : null }, h("dt", { text: name }), h("dd", { text: value }))));
+  byId("totals").replaceChildren(...tiles.map(([name, value, status]) => {
+    const group = status && value !== "0" ? GROUP_OF[status] : null;
+    return h("div", { class: "tile", "data-group": group }, h("dt", { text: name }), h("dd", { text: value }));
+  }));
 }
 
 function showNotice() {
   const { missing, garbage } = model.data.totals;
   const notices = [];
   if (server.busy) notices.push(`A run is in progress (${server.busy}): the page is read-only until it ends.`);
-  if (missing) notices.push(`The audio of ${counted(missing, "row")} is no longer in the folder; the next run of synth synthesizes ${missing === 1 ? "it" : "them"} again.`);
+  const again = "the next run of synth makes it again";
+  if (missing) notices.push(`The audio of ${counted(missing, "row")} is no longer in the folder; ${again}.`);
   if (garbage) notices.push(`${counted(garbage, "line")} of timings.jsonl could not be read.`);
   byId("notice").textContent = notices.join(" ");
   byId("notice").hidden = !notices.length;
@@ -45,47 +53,40 @@ function showProgress() {
   details.hidden = !names.length;
   if (!details.open || details.hidden) return;
   byId("progress-tables").replaceChildren(...names.map((name) => {
-    /** @type {Map<string, number[]>} */
-    const counts = new Map();
+    const values = [...new Set(model.rows.map((row) => row.facets[name] ?? "none"))];
+    const lines = new Map(values.map((value) => [value, STATES.map(() => 0)]));
     for (const row of model.rows) {
-      const value = facetsOf(row)[name] ?? "none";
-      const found = counts.get(value) ?? [0, 0, 0, 0];
       const state = stateOf(row);
-      found[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
-      counts.set(value, found);
+      const counts = lines.get(row.facets[name] ?? "none") ?? [];
+      counts[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
     }
-    const lines = [...counts].map(([value, [approved, ...rest]]) => {
-      const all = approved + rest.reduce((sum, one) => sum + one, 0);
-      return [value, `${whole(approved)} of ${whole(all)}`, ...rest.map(whole)];
+    const cells = [...lines].map(([value, counts]) => {
+      const all = counts.reduce((sum, one) => sum + one);
+      return [value, `${whole(counts[0])} of ${whole(all)}`, ...counts.slice(1).map(whole)];
     });
-    return h("section", { class: "card" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Approved rows by ${name}` }, tableOf([name, "approved", "rejected", "retake", "undecided"], lines)));
+    const heads = [name, "approved", "rejected", "retake", "undecided"];
+    return h("section", { class: "card" }, tableOf(`Approved rows by ${name}`, heads, cells));
   }));
 }
 
-/** @param {string | null} theme */
-export function setTheme(theme) {
-  const shown = theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  document.documentElement.dataset.theme = shown;
-  const other = shown === "dark" ? "light" : "dark";
-  const control = byId("theme");
-  control.replaceChildren(icon(other), other === "dark" ? "Dark" : "Light");
-  control.onclick = () => {
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+
+/** Show the theme that the user chose, or that of the system. */
+export function showTheme() {
+  const theme = memory.get("tts-cli-theme") ?? (prefersDark.matches ? "dark" : "light");
+  const other = theme === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  byId("theme").replaceChildren(icon(other), other === "dark" ? "Dark" : "Light");
+  byId("theme").onclick = () => {
     memory.set("tts-cli-theme", other);
-    setTheme(other);
+    showTheme();
   };
   emit("theme");
 }
 
-export const storedTheme = () => ["dark", "light"].find((one) => one === memory.get("tts-cli-theme")) ?? null;
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(storedTheme()));
+prefersDark.addEventListener("change", showTheme);
 byId("progress").addEventListener("toggle", showProgress);
-on(["rows"], () => {
-  showNames();
-  showNotice();
-});
-on(["rows", "decided", "picked"], () => {
-  showTotals();
-  showProgress();
-});
-on(["server"], showNotice);
+on(["rows"], showNames);
+on(["rows", "server"], showNotice);
+on(["rows", "decided", "picked"], showTotals);
+on(["rows", "decided", "picked"], showProgress);

@@ -4,11 +4,11 @@
 import { chooseTake, compare, togglePlay } from "./actions.js";
 import { writeComment } from "./comments.js";
 import { byId, h, say } from "./dom.js";
-import { list } from "./list.js";
+import { step } from "./list.js";
 import { placeOf } from "./model.js";
 import { player } from "./player.js";
-import { editText, use } from "./retake.js";
-import { toggleState } from "./review.js";
+import { editText } from "./retake.js";
+import { toggleState, use } from "./review.js";
 import { select, selection } from "./selection.js";
 import { server } from "./server.js";
 
@@ -19,8 +19,8 @@ const help = /** @type {HTMLDialogElement} */ (byId("help"));
 /** Keys, their names and meanings, and what they do with the current row. @type {[string[], string, string, ((row: Row, key: string) => unknown)?][]} */
 const KEYS = [
   [[" "], "Space", "play or pause the current row", togglePlay],
-  [["j"], "j", "next row", () => list.step(1)],
-  [["k"], "k", "previous row", () => list.step(-1)],
+  [["j"], "j", "next row", () => step(1)],
+  [["k"], "k", "previous row", () => step(-1)],
   [["a"], "a", "approve the row, or undo it", (row) => toggleState(row, "approved")],
   [["x"], "x", "reject the row, or undo it", (row) => toggleState(row, "rejected")],
   [["r"], "r", "request a retake of the row, or undo it", (row) => toggleState(row, "retake")],
@@ -69,7 +69,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) => [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
+byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) =>
+  [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
 byId("help-open").onclick = () => help.showModal();
-byId("help-close").onclick = () => help.close();
 document.addEventListener("keydown", onKey);

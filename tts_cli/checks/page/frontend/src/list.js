@@ -3,195 +3,153 @@
 /** @import { Row } from "./types.js" */
 import { on } from "./bus.js";
 import { byId, counted, h, whole } from "./dom.js";
-import { drawItem, fillItem, makeItem, refreshItem } from "./item.js";
+import { makeItem } from "./item.js";
 import { model, shownItems, stateOf } from "./model.js";
 import { player } from "./player.js";
 import { select, selection } from "./selection.js";
 import { sizeOf } from "./waveform.js";
 
-const BEYOND = 160; // pixels above and below the window that are made as well
-const MOST_A_FRAME = 5; // rows made while the list scrolls
+const BEYOND = 240; // pixels above and below the window that are made as well
 const HEADING = 48; // pixels
 export const NARROW = matchMedia("(max-width: 720px)");
 
-/** @typedef {import("./item.js").Item | {row: null, node: HTMLElement}} Made */
+/** @typedef {ReturnType<typeof makeItem> | ReturnType<typeof makeHeading>} Made */
 
-export const list = {
-  node: byId("list"),
-  /** @type {ReturnType<typeof shownItems>} */ items: [],
-  tops: new Float64Array(1), // pixels, one more than items
-  /** @type {Map<Row, number>} */ places: new Map(), // in items
-  /** @type {Map<number, Made>} */ made: new Map(), // by place
-  /** @type {import("./item.js").Item[]} */ spare: [],
-  num_rows: 0,
-  awaited: 0, // the frame in which the other rows are made
-  /** @type {{width: number, height: number} | undefined} */ waveSize: undefined, // the same for all rows
+const node = byId("list");
+/** @type {ReturnType<typeof shownItems>} */
+let items = [];
+let tops = new Float64Array(1); // pixels, one more than items
+/** Places in `items`. @type {Map<Row, number>} */
+let places = new Map();
+/** Elements by their place. @type {Map<number, Made>} */
+const made = new Map();
+/** Of the waveforms, the same for all rows. @type {{width: number, height: number} | undefined} */
+let waveSize;
 
-  /** Filter and sort anew. */
-  update() {
-    this.items = shownItems();
-    this.places = new Map();
-    this.items.forEach((item, place) => item.row && this.places.set(item.row, place));
-    this.num_rows = this.places.size;
-    for (const place of [...this.made.keys()]) this.drop(place);
-    this.measure();
-    if (!selection.row || !this.places.has(selection.row)) select(this.items.find((item) => item.row)?.row ?? null);
-    const all = model.rows.length;
-    byId("count").textContent = all === this.num_rows ? counted(all, "row") : `${whole(this.num_rows)} of ${counted(all, "row")}`;
-    byId("empty").hidden = this.num_rows > 0;
-  },
+/** Filter and sort anew. */
+function update() {
+  items = shownItems();
+  places = new Map();
+  items.forEach((item, place) => item.row && places.set(item.row, place));
+  for (const place of made.keys()) drop(place);
+  measure();
+  if (!selection.row || !places.has(selection.row)) select(items.find((item) => item.row)?.row ?? null);
+  const [all, found] = [model.rows.length, places.size];
+  byId("count").textContent = all === found ? counted(all, "row") : `${whole(found)} of ${counted(all, "row")}`;
+  byId("empty").hidden = found > 0;
+}
 
-  measure() {
-    const rowHeight = NARROW.matches ? 148 : 88;
-    this.waveSize = undefined;
-    this.tops = new Float64Array(this.items.length + 1);
-    this.items.forEach((item, place) => {
-      this.tops[place + 1] = this.tops[place] + (item.row ? rowHeight : HEADING);
-    });
-    this.node.style.height = `${this.tops[this.items.length]}px`;
-    for (const [place, made] of this.made) made.node.style.transform = `translateY(${this.tops[place]}px)`;
-    this.render();
-  },
+export function measure() {
+  const rowHeight = NARROW.matches ? 148 : 88;
+  waveSize = undefined;
+  tops = new Float64Array(items.length + 1);
+  items.forEach((item, place) => { tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING); });
+  node.style.height = `${tops[items.length]}px`;
+  for (const place of made.keys()) move(place);
+  render();
+}
 
-  /** Return the place of the item at a height. @param {number} top */
-  at(top) {
-    return Math.max(0, this.tops.subarray(0, this.items.length).findLastIndex((one) => one <= top));
-  },
+/** Return the place of the item at a height. @param {number} top */
+const at = (top) => Math.max(0, tops.subarray(0, items.length).findLastIndex((one) => one <= top));
 
-  /** Make the rows in sight. While the list scrolls only some per frame, so that a slow machine keeps up. */
-  render(most = Infinity) {
-    if (!this.items.length) return;
-    cancelAnimationFrame(this.awaited);
-    const top = -this.node.getBoundingClientRect().top;
-    const first = this.at(Math.max(0, top - BEYOND));
-    const last = this.at(top + window.innerHeight + BEYOND);
-    // The current row stays, or the keyboard would lose its focus.
-    const current = selection.row ? this.places.get(selection.row) : undefined;
-    for (const place of [...this.made.keys()]) if ((place < first || place > last) && place !== current) this.drop(place);
-    /** @type {import("./item.js").Item[]} */
-    const fresh = [];
-    let next = this.node.firstChild;
-    /** @param {number} place */
-    const insert = (place) => {
-      const known = this.made.get(place);
-      if (known) {
-        next = known.node.nextSibling;
-        return;
-      }
-      const made = this.make(place);
-      this.node.insertBefore(made.node, next);
-      const item = this.items[place];
-      if (!item.row || !("play" in made)) return;
-      fillItem(made, item.row, item.number, this.num_rows);
-      fresh.push(made);
-    };
-    if (current !== undefined && current < first) insert(current);
-    for (let place = first; place <= last; place++) {
-      if (fresh.length < most || this.made.has(place)) insert(place);
+/** Make the rows in sight, and remove the others. @param {number} [most] rows to make now, so that scrolling is smooth */
+export function render(most = Infinity) {
+  if (!items.length) return;
+  const top = -node.getBoundingClientRect().top;
+  const [first, last] = [at(top - BEYOND), at(top + window.innerHeight + BEYOND)];
+  const wanted = Array.from({ length: last - first + 1 }, (_, number) => first + number);
+  // The current row stays, or the keyboard would lose its focus.
+  const current = placeIn(selection.row);
+  if (current >= 0 && current < first) wanted.unshift(current);
+  if (current > last) wanted.push(current);
+  for (const place of made.keys()) if (!wanted.includes(place)) drop(place);
+  const missing = wanted.filter((place) => !made.has(place));
+  const fresh = missing.slice(0, most);
+  if (fresh.length < missing.length) requestAnimationFrame(() => render(most));
+  /** @type {HTMLElement | undefined} */
+  let before;
+  for (const place of wanted) {
+    if (fresh.includes(place)) {
+      const item = items[place];
+      const one = item.row ? makeItem(item.row, item.number, places.size) : makeHeading(item);
+      made.set(place, one);
+      move(place);
+      if (before) before.after(one.node);
+      else node.prepend(one.node);
     }
-    if (fresh.length >= most) this.awaited = requestAnimationFrame(() => this.render(most));
-    if (current !== undefined && current > last) insert(current);
-    for (const item of fresh) this.refreshOne(item); // asks for sizes, so all are there first
-  },
+    before = made.get(place)?.node ?? before;
+  }
+  for (const place of fresh) refresh(place); // asks for sizes, so all are there first
+}
 
-  /** @param {number} place @returns {Made} */
-  make(place) {
-    const item = this.items[place];
-    const made = item.row ? this.spare.pop() ?? makeItem() : { row: null, node: this.heading(item) };
-    made.node.style.transform = `translateY(${this.tops[place]}px)`;
-    this.made.set(place, made);
-    return made;
-  },
+/** @param {import("./model.js").Heading} item */
+function makeHeading({ heading, group, members }) {
+  const number = h("span", { class: "number" });
+  return {
+    node: h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, number)),
+    refresh() {
+      const approved = members.filter((row) => stateOf(row) === "approved").length;
+      const all = whole(members.length);
+      number.textContent = approved ? `${whole(approved)} of ${all} approved` : all;
+    },
+    draw() {},
+  };
+}
 
-  /** @param {{heading: string, group: number | null, members: Row[]}} item */
-  heading({ heading, group, members }) {
-    const approved = members.filter((row) => stateOf(row) === "approved").length;
-    const number = approved ? `${whole(approved)} of ${whole(members.length)} approved` : whole(members.length);
-    return h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, h("span", { class: "number", text: number })));
-  },
+/** @param {number} place */
+function move(place) {
+  const one = made.get(place);
+  if (one) one.node.style.transform = `translateY(${tops[place]}px)`;
+}
 
-  /** @param {number} place */
-  drop(place) {
-    const made = /** @type {Made} */ (this.made.get(place));
-    made.node.remove();
-    this.made.delete(place);
-    if ("play" in made) this.spare.push(made);
-  },
+/** @param {number} place */
+function drop(place) {
+  made.get(place)?.node.remove();
+  made.delete(place);
+}
 
-  /** @param {Made | undefined} made */
-  refreshOne(made) {
-    if (made && "play" in made) refreshItem(made, (this.waveSize ??= sizeOf(made.canvas)));
-  },
+/** @param {number} place */
+function refresh(place) {
+  const one = made.get(place);
+  if (one && "canvas" in one) waveSize ??= sizeOf(one.canvas);
+  one?.refresh(waveSize);
+}
 
-  refresh() {
-    for (const [place, made] of this.made) {
-      const item = this.items[place];
-      if ("play" in made) this.refreshOne(made);
-      else if (!item.row) made.node.replaceChildren(...this.heading(item).childNodes);
-    }
-  },
+/** Return the place of a row, or -1. @param {Row | null | undefined} row */
+export const placeIn = (row) => (row && places.get(row)) ?? -1;
 
-  redraw() {
-    for (const made of this.made.values()) if ("play" in made) drawItem(made, this.waveSize);
-  },
+/** Return the next row in a direction. @param {Row | null} row @param {number} by 1 or -1 */
+export function nextRow(row, by = 1) {
+  for (let place = row ? placeIn(row) + by : -1; place in items; place += by) {
+    const found = items[place].row;
+    if (found) return found;
+  }
+  return null;
+}
 
-  /** @param {Row | null} row */
-  itemOf(row) {
-    return row ? this.made.get(this.places.get(row) ?? -1) : undefined;
-  },
-
-  /** Bring a row into sight, clear of the bars above and below. @param {Row} row */
-  scrollTo(row) {
-    const place = this.places.get(row) ?? 0;
-    const start = this.node.getBoundingClientRect().top;
-    const [top, bottom] = [start + this.tops[place], start + this.tops[place + 1]];
-    const ceiling = byId("bar").getBoundingClientRect().bottom + 8;
-    const floor = window.innerHeight - hiddenBelow() - 8;
-    if (top < ceiling) window.scrollBy(0, top - ceiling);
-    else if (bottom > floor) window.scrollBy(0, bottom - floor);
-    this.render();
-  },
-
-  /** Return the next row in a direction. @param {Row | null} row @param {number} by 1 or -1 */
-  next(row, by = 1) {
-    for (let at = (row && this.places.get(row)) ?? NaN; (at += by) >= 0 && at < this.items.length;) {
-      const found = this.items[at].row;
-      if (found) return found;
-    }
-    return null;
-  },
-
-  /** Go up or down. @param {number} by */
-  step(by) {
-    const row = this.next(selection.row, by);
-    if (row) select(row, { focus: true, scroll: true });
-  },
-};
-
-/** Return the pixels that lie over the bottom of the window: the sheet of a narrow one, and the basket. */
-function hiddenBelow() {
-  return Math.max(0, ...[byId("detail"), byId("basket")]
-    .filter((node) => !node.hidden && getComputedStyle(node).position === "fixed")
-    .map((node) => window.innerHeight - node.getBoundingClientRect().top));
+/** Go up or down. @param {number} by */
+export function step(by) {
+  const row = nextRow(selection.row, by);
+  if (row) select(row, { focus: true, scroll: true });
 }
 
 /** The row that was current before. @type {Row | null} */
 let before = null;
 on(["select"], ({ focus, scroll }) => {
-  list.render();
-  list.refreshOne(list.itemOf(before));
+  render();
+  refresh(placeIn(before));
   before = selection.row;
-  const item = list.itemOf(before);
-  list.refreshOne(item);
-  if (scroll && before) list.scrollTo(before);
-  if (focus) item?.node.focus({ preventScroll: true });
+  refresh(placeIn(before));
+  const current = made.get(placeIn(before))?.node;
+  if (scroll) current?.scrollIntoView({ block: "nearest" }); // clear of the bars: `scroll-margin`
+  if (focus) current?.focus({ preventScroll: true });
 });
-on(["view", "rows"], () => list.update());
-on(["decided", "picked", "server"], () => list.refresh());
-on(["drawn", "theme"], () => list.redraw());
+on(["view", "rows"], update);
+on(["decided", "picked", "server"], () => { for (const place of made.keys()) refresh(place); });
+on(["drawn", "theme"], () => { for (const one of made.values()) one.draw(waveSize); });
 /** @type {string | undefined} */
 let loaded;
 on(["played"], () => {
-  for (const id of new Set([loaded, player.row?.id])) if (id) list.refreshOne(list.itemOf(model.byName.get(id) ?? null));
+  for (const id of new Set([loaded, player.row?.id])) if (id) refresh(placeIn(model.byName.get(id)));
   loaded = player.row?.id;
 });

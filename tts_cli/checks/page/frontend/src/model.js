@@ -12,17 +12,13 @@ let haystacks = [];
 /** @param {Data} data */
 export function load(data) {
   model.data = data;
-  model.rows = data.rows;
-  data.rows.forEach((row, index) => {
-    row.index = index;
-    row.reasons ??= [];
-    row.extra ??= {};
-    row.severity ??= 0;
-    row.chosen ??= 0;
-    row.place ??= 0;
-    row.order ??= index;
-    if (row.chapter === undefined && row.id.includes("/")) row.chapter = row.id.slice(0, row.id.lastIndexOf("/"));
+  model.rows = data.rows.map((given, index) => {
+    const folder = given.id.slice(0, Math.max(0, given.id.lastIndexOf("/"))) || undefined;
+    const usual = { reasons: [], extra: {}, severity: 0, chosen: 0, place: 0, order: index, chapter: folder };
+    const row = { ...usual, ...given, index };
     row.group = row.status === "failed" ? 0 : row.reasons.length ? 1 : 2;
+    row.facets = { Voice: row.voice, Character: row.character, Chapter: row.chapter, ...row.extra };
+    return row;
   });
   model.byName = new Map(model.rows.map((row) => [row.id, row]));
   haystacks = new Array(model.rows.length);
@@ -33,6 +29,12 @@ export const takeOf = (row) => row.takes[row.chosen];
 
 /** Takes that the user has selected here, by id. @type {Map<string, number>} */
 export const picks = new Map();
+
+/** Return whether a row has a take that is not its current one. @param {string} id @param {number} take */
+export function canPick(id, take) {
+  const row = model.byName.get(id);
+  return row !== undefined && row.takes.some((one, place) => one.take === take && place !== row.chosen);
+}
 
 /** Return the place of the take that is selected, here or in the folder. @param {Row} row */
 export function placeOf(row) {
@@ -71,32 +73,25 @@ export const SORTS = {
   level: { label: "Level", value: (row) => row.level_dbfs, falls: true },
 };
 
-const MAX_FACETS = 6;
+const MAX_FACETS = 7;
 const MAX_VALUES = 200; // of a facet
-
-/** Values that rows can be filtered by, by name. @param {Row} row @returns {Record<string, string | undefined>} */
-export function facetsOf(row) {
-  return { Character: row.character, Chapter: row.chapter, ...row.extra };
-}
 
 /** Return the number of rows by value, for every useful facet. @returns {Map<string, Map<string, number>>} */
 export function facets() {
-  /** @type {Map<string, Map<string, number>>} */
-  const found = new Map();
-  for (const row of model.rows) {
-    for (const [name, value] of Object.entries(facetsOf(row))) {
-      if (value === undefined) continue;
-      if (!found.has(name)) found.set(name, new Map());
-      const counts = /** @type {Map<string, number>} */ (found.get(name));
-      counts.set(value, (counts.get(value) ?? 0) + 1);
+  const names = [...new Set(model.rows.flatMap((row) => Object.keys(row.facets)))];
+  const found = names.map((name) => {
+    /** @type {Map<string, number>} */
+    const counts = new Map();
+    for (const { facets: { [name]: value } } of model.rows) {
+      if (value !== undefined) counts.set(value, (counts.get(value) ?? 0) + 1);
     }
-  }
-  const useful = [...found].filter(([, counts]) => counts.size > 1 && counts.size <= MAX_VALUES);
-  return new Map(useful.slice(0, MAX_FACETS));
+    return /** @type {const} */ ([name, counts]);
+  });
+  return new Map(found.filter(([, { size }]) => size > 1 && size <= MAX_VALUES).slice(0, MAX_FACETS));
 }
 
 export const view = {
-  search: "", status: "all", voice: "", kind: "", review: "", sort: "check", isTurned: false,
+  search: "", status: "all", kind: "", review: "", sort: "check", isTurned: false,
   /** @type {Record<string, string>} */ facets: {},
 };
 
@@ -109,14 +104,15 @@ function haystack(row) {
 /** @param {Row} row @param {string[]} words */
 function matches(row, words) {
   if (view.status !== "all" && row.group !== GROUP_OF[view.status]) return false;
-  if (view.voice && (row.voice ?? "") !== view.voice) return false;
   if (view.kind && !row.reasons.some((reason) => reason[0] === view.kind)) return false;
-  if (view.review === "comment" ? !commentsOf(row).length : view.review && stateOf(row) !== view.review) return false;
-  for (const name in view.facets) if (view.facets[name] && facetsOf(row)[name] !== view.facets[name]) return false;
+  if (view.review === "comment" && !commentsOf(row).length) return false;
+  if (view.review && view.review !== "comment" && stateOf(row) !== view.review) return false;
+  for (const name in view.facets) if (view.facets[name] && row.facets[name] !== view.facets[name]) return false;
   return words.every((word) => haystack(row).includes(word));
 }
 
-/** @typedef {{row: Row, number: number} | {row?: undefined, heading: string, group: number | null, members: Row[]}} Item */
+/** @typedef {{row?: undefined, heading: string, group: number | null, members: Row[]}} Heading */
+/** @typedef {{row: Row, number: number} | Heading} Item */
 
 /** Return the rows that are shown, with headings between groups or chapters. @returns {Item[]} */
 export function shownItems() {
@@ -133,7 +129,8 @@ export function shownItems() {
   /** @param {Row} row */
   const rank = (row) => ranks.get(row) ?? 0;
   found.sort((a, b) => (rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b)));
-  if (view.sort === "order" && found.some((row) => row.chapter)) return withHeadings(found, (row) => row.chapter ?? "", () => null);
+  const hasChapters = view.sort === "order" && found.some((row) => row.chapter);
+  if (hasChapters) return withHeadings(found, (row) => row.chapter ?? "", () => null);
   return found.map((row, place) => ({ row, number: place + 1 }));
 }
 
@@ -144,7 +141,9 @@ function withHeadings(sorted, name, group) {
   /** @type {Row[]} */
   let members = [];
   sorted.forEach((row, place) => {
-    if (!place || name(sorted[place - 1]) !== name(row)) items.push({ heading: name(row), group: group(row), members: (members = []) });
+    if (!place || name(sorted[place - 1]) !== name(row)) {
+      items.push({ heading: name(row), group: group(row), members: (members = []) });
+    }
     members.push(row);
     items.push({ row, number: place + 1 });
   });

@@ -17,8 +17,7 @@ export const player = {
 
   /** Share of the loaded take that was played, from 0 to 1. */
   get share() {
-    const seconds = this.audio.duration;
-    return Number.isFinite(seconds) && seconds > 0 ? this.audio.currentTime / seconds : 0;
+    return this.audio.duration > 0 ? this.audio.currentTime / this.audio.duration : 0;
   },
 
   /** @param {Row} row @param {number} place */
@@ -46,11 +45,9 @@ export const player = {
   /** Make the takes of a row as loud as the quietest of them. */
   level() {
     if (!this.row) return;
-    const levels = this.row.takes.filter((take) => take.url).map((take) => take.level_dbfs);
-    const known = /** @type {number[]} */ (levels.filter((level) => level !== undefined));
-    const own = this.row.takes[this.place].level_dbfs;
-    const isMatched = this.isLevelled && own !== undefined && known.length > 1;
-    this.audio.volume = isMatched ? 10 ** ((Math.min(...known) - own) / 20) : 1;
+    const known = this.row.takes.flatMap((take) => (take.url && take.level_dbfs !== undefined ? [take.level_dbfs] : []));
+    const own = this.isLevelled && this.row.takes[this.place].level_dbfs;
+    this.audio.volume = own ? 10 ** ((Math.min(own, ...known) - own) / 20) : 1;
   },
 
   /** @param {Row} row @param {number} place */
@@ -81,12 +78,15 @@ export const player = {
 };
 
 player.audio.preload = "none";
-for (const name of ["play", "pause", "ended", "seeked", "loadedmetadata"]) player.audio.addEventListener(name, () => emit("played"));
+for (const name of ["play", "pause", "ended", "seeked", "loadedmetadata"]) {
+  player.audio.addEventListener(name, () => emit("played"));
+}
 player.audio.addEventListener("play", function tick() {
   if (!player.isPlaying) return;
   emit("played");
   requestAnimationFrame(tick);
 });
 player.audio.addEventListener("error", () => {
-  if (player.row) say(`${player.row.id} cannot be played: the file is missing, or the browser does not support its format`);
+  const why = "the file is missing, or the browser does not support its format";
+  if (player.row) say(`${player.row.id} cannot be played: ${why}`);
 });

@@ -2,15 +2,17 @@
 
 /** @import { Decision, Row, State } from "./types.js" */
 import { emit } from "./bus.js";
-import { complain, counted, h, memory, say } from "./dom.js";
+import { byId, complain, counted, h, memory, say } from "./dom.js";
 import { ledger } from "./ledger.js";
-import { isNamed, model, picks, placeOf, ratedTake, shownTake, stateOf } from "./model.js";
+import { canPick, isNamed, model, picks, placeOf, ratedTake, shownTake, stateOf, takeOf } from "./model.js";
 import { ask, poll, reload, server } from "./server.js";
 
 /** @type {Record<string, string>} */
-export const STATE_TEXT = { open: "", approved: "approved", rejected: "rejected", retake: "retake requested", changed: "changed since" };
+export const STATE_TEXT = {
+  open: "", approved: "approved", rejected: "rejected", retake: "retake requested", changed: "changed since",
+};
 
-const storeKey = () => `tts-cli-reviews ${model.data.folder.path}`;
+const storeName = () => `tts-cli-report ${model.data.folder.path}`;
 
 /** Whether nothing can be decided now. */
 export const isReadOnly = () => server.isThere && server.busy !== null;
@@ -19,7 +21,7 @@ export const isReadOnly = () => server.isThere && server.busy !== null;
 export async function decide(row, state, comment = "", at_s = null) {
   if (!isNamed(row)) return say(`${row.id} is an invalid row of the manifest: fix it there`);
   if (isReadOnly()) return say("A run is in progress: wait until it ends");
-  if (state === "approved" && server.isThere && placeOf(row) !== row.chosen && !(await useTake(row))) return;
+  if (state === "approved" && server.isThere && placeOf(row) !== row.chosen && !(await use(row))) return;
   const current = model.byName.get(row.id) ?? row;
   const { take, sha256 = null } = state === "comment" ? shownTake(current) : ratedTake(current);
   /** @type {Decision} */
@@ -29,10 +31,9 @@ export async function decide(row, state, comment = "", at_s = null) {
   emit("decided");
   if (!server.isThere) {
     decision.time = new Date().toISOString();
-    memory.set(storeKey(), [...ledger.own]);
-    return;
+    return remember();
   }
-  await ask("decide", { decisions: [decision] }).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+  await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
   ledger.own.delete(decision);
   ledger.rebuild();
   emit("decided");
@@ -50,22 +51,40 @@ export function pick(row, place) {
   const { take } = row.takes[place];
   if (place === row.chosen) picks.delete(row.id);
   else picks.set(row.id, take);
-  if (!server.isThere) memory.set(`tts-cli-report ${model.data.folder.path}`, [...picks]);
-  emit("picked", row);
-  if (!server.isThere) say(place === row.chosen ? `${row.id}: take ${take} stays` : `${row.id}: take ${take} is selected`);
+  emit("picked");
+  if (server.isThere) return;
+  remember();
+  say(`${row.id}: take ${take} ${place === row.chosen ? "stays" : "is selected"}`);
 }
 
-/** Make the selected take the row's current one. Return whether it is. @param {Row} row */
-export async function useTake(row) {
-  const { take } = shownTake(row);
-  const use = async () => {
-    await ask("pick", { id: row.id, take });
+/** Use the selected take. Return whether it is the row's now. @param {Row} row */
+export async function use(row) {
+  const { take, is_other: isOther, written } = shownTake(row);
+  try {
+    await ask("pick", [row.id, take]);
     picks.delete(row.id);
     await reload();
     say(`${row.id}: take ${take} is the row's take now`);
+    if (isOther && written !== undefined && written !== row.text) await showChange(row.id, written);
+    else if (isOther) say("Give the row in the manifest the same fields, or the next run of synth makes it again");
     return true;
+  } catch (error) {
+    complain(/** @type {Error} */ (error));
+    return takeOf(model.byName.get(row.id) ?? row).take === take;
+  }
+}
+
+/** Show what a text would change in the manifest, and write it if the user agrees. @param {string} id @param {string} text */
+async function showChange(id, text) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("change"));
+  const diff = await ask("manifest", { id, text });
+  if (!diff) return;
+  byId("change-diff").textContent = diff;
+  byId("change-write").onclick = () => {
+    dialog.close();
+    ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
   };
-  return use().catch((error) => (complain(error), false));
+  dialog.showModal();
 }
 
 /** Rows that were marked for another take. */
@@ -73,25 +92,22 @@ export const retakeRows = () => model.rows.filter((row) => isNamed(row) && state
 
 /** Restore what this browser has stored for a static page. */
 export function restore() {
-  if (server.isThere) return;
   ledger.stored = model.data.decisions;
-  const known = memory.get(storeKey());
-  for (const one of Array.isArray(known) ? known : []) if (model.byName.has(one?.id)) ledger.own.add(one);
+  const { decisions = [], takes = [] } = memory.get(storeName()) ?? {};
+  for (const one of decisions) if (model.byName.has(one.id)) ledger.own.add(one);
+  for (const [id, take] of takes) if (canPick(id, take)) picks.set(id, take);
   ledger.rebuild();
-  const selected = memory.get(`tts-cli-report ${model.data.folder.path}`);
-  for (const [id, take] of Array.isArray(selected) ? selected : []) {
-    const row = model.byName.get(id);
-    if (row && row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.set(id, take);
-  }
 }
+
+/** Store what was decided in this browser. */
+const remember = () => memory.set(storeName(), { decisions: [...ledger.own], takes: [...picks] });
 
 /** Forget what was decided in this browser and not stored in the folder. */
 export function clear() {
   picks.clear();
   ledger.own.clear();
   ledger.rebuild();
-  memory.set(storeKey(), []);
-  memory.set(`tts-cli-report ${model.data.folder.path}`, []);
+  remember();
   emit("picked");
   emit("decided");
 }

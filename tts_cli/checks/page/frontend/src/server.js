@@ -1,10 +1,10 @@
 // The server of `review`: data, decisions, and what changes in the folder. Absent in a static page.
 
-/** @import { Changes, Data, Job } from "./types.js" */
+/** @import { Changes, Data, Job, Take } from "./types.js" */
 import { emit } from "./bus.js";
 import { complain, say } from "./dom.js";
 import { ledger } from "./ledger.js";
-import { load, model, picks } from "./model.js";
+import { canPick, load, picks } from "./model.js";
 
 const POLL_MS = 1500;
 const RELOAD_MS = 30000; // between two readings of a folder that a run fills
@@ -19,9 +19,9 @@ export const server = {
 };
 
 /** Return the answer of the server. Throws an Error with its message. @param {string} name @param {unknown} [values] */
-export async function ask(name, values) {
-  const body = values && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-  const answer = await fetch(`api/${name}`, body || {}).catch(() => {
+export async function ask(name, values = null) {
+  const headers = { "Content-Type": "application/json" };
+  const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
     throw new Error("The server of this page has ended: start `tts-cli review` again");
   });
   const found = await answer.json().catch(() => ({ error: answer.statusText }));
@@ -36,17 +36,14 @@ export async function reload() {
   server.stamp = /** @type {{stamp: string}} */ (data.server).stamp;
   server.loaded_ms = performance.now();
   load(data);
-  for (const [id, take] of picks) {
-    const row = model.byName.get(id);
-    if (!row || !row.takes.some((one, place) => one.take === take && place !== row.chosen)) picks.delete(id);
-  }
+  for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
   emit("rows");
 }
 
 /** Ask for changes. */
 export async function poll() {
   /** @type {Changes} */
-  const found = await ask(`changes?after=${server.revision}`);
+  const found = await ask("changes", server.revision);
   if (found.revision < server.revision) ledger.stored = [];
   if (found.decisions.length) {
     ledger.stored.push(...found.decisions);
@@ -56,10 +53,9 @@ export async function poll() {
   server.revision = found.revision;
   const [wasBusy, before] = [server.busy, server.jobs];
   server.busy = found.busy;
-  server.jobs = found.job;
-  for (const job of server.jobs) {
-    if (job.error && !before.some((one) => one.number === job.number && one.error)) say(job.error);
-  }
+  server.jobs = found.jobs;
+  const known = before.filter((job) => job.error).map((job) => job.number);
+  for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
   const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
   if (found.stamp !== server.stamp && isDue) await reload();
   if (wasBusy !== server.busy || JSON.stringify(before) !== JSON.stringify(server.jobs)) emit("server");
@@ -73,22 +69,21 @@ export async function watch() {
   }
 }
 
-/** Takes whose waveforms are wanted, by id and number. @type {Map<string, import("./types.js").Take>} */
-const wanted = new Map();
+/** Takes whose waveforms are wanted, with the ids of their rows. @type {[string, Take][]} */
+let wanted = [];
 
-/** Ask for the waveform of a take soon. @param {string} id @param {import("./types.js").Take} take */
+/** Ask for the waveform of a take soon. @param {string} id @param {Take} take */
 export function wantWaveform(id, take) {
   if (!server.isThere || !take.url || take.waveform !== undefined) return;
-  if (!wanted.size) setTimeout(drawWanted, 60);
-  wanted.set(JSON.stringify([id, take.take]), take);
+  take.waveform = null;
+  if (!wanted.length) setTimeout(drawWanted, 60);
+  wanted.push([id, take]);
 }
 
 async function drawWanted() {
-  const some = [...wanted].slice(0, 100);
-  wanted.clear();
-  for (const [, take] of some) take.waveform = null;
-  /** @type {(string | null)[]} */
-  const found = await ask("outlines", { takes: some.map(([key]) => JSON.parse(key)) }).catch(() => []);
+  const some = wanted.slice(-200); // the last ones are in sight
+  wanted = [];
+  const found = await ask("outlines", some.map(([id, { take }]) => [id, take])).catch(() => []);
   some.forEach(([, take], place) => { take.waveform = found[place]; });
   emit("drawn");
 }

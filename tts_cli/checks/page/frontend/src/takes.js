@@ -1,12 +1,11 @@
 // The takes of a row: choose one by ear.
 
-/** @import { Row } from "./types.js" */
+/** @import { Row, Take } from "./types.js" */
 import { chooseTake, compare } from "./actions.js";
-import { button, copy, decibels, duration, h } from "./dom.js";
+import { button, checkbox, copy, decibels, duration, h } from "./dom.js";
 import { placeOf } from "./model.js";
 import { player } from "./player.js";
-import { isReadOnly } from "./review.js";
-import { use } from "./retake.js";
+import { isReadOnly, use } from "./review.js";
 import { server } from "./server.js";
 import { pickCommand } from "./shell.js";
 
@@ -14,30 +13,35 @@ import { pickCommand } from "./shell.js";
 export function takesNode(row) {
   if (row.takes.length < 2) return null;
   const place = placeOf(row);
-  const selected = row.takes[place].take;
-  const choices = row.takes.map((take, at) => {
-    const facts = [
-      take.url ? duration(take.audio_s ?? 0) : "no audio",
-      take.level_dbfs !== undefined && decibels(take.level_dbfs),
-      take.mos && `${take.mos[0].toFixed(1)} of 5`,
-      take.asr && `${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong`,
-      take.seed !== undefined && `seed ${take.seed}`,
-      take.status === "failed" && "failed",
-      take.is_other && "other text or voice",
-    ];
-    return h("button", { type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${take.take}`, onclick: () => chooseTake(row, at) },
-      h("b", { text: `Take ${take.take}` }), h("span", { text: facts.filter(Boolean).join(" \u00b7 ") }),
-      at === row.chosen && h("span", { class: "now", text: "chosen" }));
+  const { take } = row.takes[place];
+  const choices = row.takes.map((one, at) => h("button", {
+    type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${one.take}`,
+    onclick: () => chooseTake(row, at),
+  }, h("b", { text: `Take ${one.take}` }), h("span", { text: factsOf(one) }),
+  at === row.chosen && h("span", { class: "now", text: "current" })));
+  const levels = checkbox("equally loud", "levels", player.isLevelled, (isOn) => {
+    player.isLevelled = isOn;
+    player.level();
   });
-  const levels = h("label", { class: "goes-on" },
-    h("input", { type: "checkbox", "data-key": "levels", checked: player.isLevelled, onchange: (/** @type {any} */ event) => {
-      player.isLevelled = event.target.checked;
-      player.level();
-    } }), "equally loud");
-  const isOther = place !== row.chosen;
-  const choose = !isOther ? null : server.isThere
-    ? h("button", { type: "button", class: "strong", "data-key": "use", text: `Use take ${selected}`, disabled: isReadOnly(), onclick: () => use(row) })
-    : button(`Copy the pick command for take ${selected}`, "copy", () => copy(pickCommand([[row.id, selected]]), "the pick command"), { "data-key": "pick" });
+  const command = () => copy(pickCommand([[row.id, take]]), "the pick command");
+  const choose = server.isThere
+    ? button(`Use take ${take}`, null, () => use(row), { class: "strong", "data-key": "use", disabled: isReadOnly() })
+    : button(`Copy the pick command for take ${take}`, "copy", command, { "data-key": "pick" });
+  const title = "Switch between two takes at the same moment";
   return h("div", { class: "choices", role: "group", "aria-label": "Takes" }, ...choices,
-    h("div", { class: "buttons" }, choose, button("Compare", null, () => compare(row), { "data-key": "compare", title: "Switch between two takes at the same moment" }), levels));
+    h("div", { class: "buttons" }, place !== row.chosen && choose,
+      button("Compare", null, () => compare(row), { "data-key": "compare", title }), levels));
+}
+
+/** @param {Take} take */
+function factsOf(take) {
+  return [
+    take.url ? duration(take.audio_s ?? 0) : "no audio",
+    take.status === "failed" ? "failed" : take.suspect && `suspect: ${take.suspect.join(", ")}`,
+    take.level_dbfs !== undefined && decibels(take.level_dbfs),
+    take.mos && `${take.mos[0].toFixed(1)} of 5`,
+    take.asr && `${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong`,
+    take.is_other && "other text or voice",
+    take.seed !== undefined && `seed ${take.seed}`,
+  ].filter(Boolean).join(" \u00b7 ");
 }

@@ -15,8 +15,7 @@ export function textsOf(row, take) {
   const nodes = [];
   /** @param {string} title @param {...(Node | string)} content */
   const add = (title, ...content) => nodes.push(h("h3", { text: title }), h("p", { class: "full", dir: "auto" }, ...content));
-  /** @param {string} text */
-  const hint = (text) => nodes.push(h("p", { class: "hint", text }));
+  const hint = (/** @type {string} */ text) => nodes.push(h("p", { class: "hint", text }));
   if (row.text !== undefined) add("Text", ...timedText(row, take, words));
   if (take.unsure) hint(`Word times may be wrong: ${take.unsure.join("; ")}`);
   if (row.spoken_text !== undefined) add("Read as", row.spoken_text);

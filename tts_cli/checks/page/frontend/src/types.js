@@ -35,6 +35,7 @@
  * @property {number} [seed]
  * @property {number} [audio_s]
  * @property {string} [status]
+ * @property {string[]} [suspect] kinds of reasons, if it is an alternative
  * @property {string} [url]
  * @property {boolean} [is_older]
  * @property {boolean} [is_other]
@@ -58,6 +59,7 @@
  * @property {string} [character]
  * @property {string} [chapter]
  * @property {Record<string, string>} extra
+ * @property {Record<string, string | undefined>} facets values that rows can be filtered by
  * @property {string} [text]
  * @property {string} [spoken_text]
  * @property {number} [text_chars]
@@ -116,7 +118,7 @@
  * @property {{stamp: string, reviewer: string}} [server]
  */
 
-/** @typedef {{number: number, id: string, takes: number, state: string, step: string, num_done: number, error: string}} Job */
-/** @typedef {{revision: number, decisions: Decision[], busy: string | null, stamp: string, job: Job[]}} Changes */
+/** @typedef {{number: number, id: string, takes: number, state: string, num_done: number, error: string}} Job */
+/** @typedef {{revision: number, decisions: Decision[], busy: string | null, stamp: string, jobs: Job[]}} Changes */
 
 export {};

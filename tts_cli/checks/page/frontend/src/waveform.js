@@ -33,12 +33,7 @@ export const sizeOf = (canvas) => ({ width: canvas.clientWidth, height: canvas.c
  * the page out, so a list passes it.
  * @param {HTMLCanvasElement} canvas @param {Take} take @param {number} [played] share from 0 to 1
  */
-export function drawWaveform(canvas, take, played = 0, size = sizeOf(canvas)) {
-  drawPeaks(canvas, take.waveform ? heights(take.waveform) : null, played, size);
-}
-
-/** @param {HTMLCanvasElement} canvas @param {Float32Array | null} outline @param {number} played */
-export function drawPeaks(canvas, outline, played, { width, height } = sizeOf(canvas)) {
+export function drawWaveform(canvas, take, played = 0, { width, height } = sizeOf(canvas)) {
   if (!width || !height) return;
   const scale = Math.min(window.devicePixelRatio || 1, 2);
   if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
@@ -47,11 +42,12 @@ export function drawPeaks(canvas, outline, played, { width, height } = sizeOf(ca
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, width, height);
   const middle = height / 2;
-  if (!outline) {
+  if (!take.waveform) {
     pen.fillStyle = colours.faint;
     for (let x = 0; x < width; x += 6) pen.fillRect(x, middle - 0.5, 3, 1);
     return;
   }
+  const outline = heights(take.waveform);
   const bars = Math.floor(width / 3);
   for (let bar = 0; bar < bars; bar++) {
     const first = Math.floor((bar * outline.length) / bars);
