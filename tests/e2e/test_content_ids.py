@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from workbench import Workbench
 
 from tts_cli.cli import messages as msg
@@ -28,21 +27,3 @@ def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
     dry = bench.synth(manifest, *FLAGS, "--dry-run").out
     assert "2 done or not selected" in dry
     assert msg.PLAN_ORPHANS[0] + ": 2 ids that no row has; their files stay" in dry
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        (
-            "rows.jsonl",
-            '{"text": "One."}\n{"text": "One.", "voice": "dora"}\n{"id": "x", "text": "?1"}',
-        ),
-        ("rows.csv", "id,text,voice\n,One.,\n,One.,dora\nx,?1,\n"),
-    ],
-)
-def test_rows_with_ids_keep_them(bench: Workbench, name: str, content: str) -> None:
-    assert bench.synth(bench.write(content, name), *FLAGS).code == 0
-    names = sorted(bench.out().records)
-    assert len(names) == 3
-    assert names[-1] == "x"
-    assert all(len(row_id) == 16 for row_id in names[:2])

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 from workbench import Rows, Workbench
 
-from tts_cli.atomic import part_of, token_of
 from tts_cli.cli import messages as msg
-from tts_cli.store.lock import FolderLock
-from tts_cli.store.mark import MARK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"part/row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -106,20 +103,6 @@ def test_orphans_are_judged_by_the_whole_manifest(spoken: Workbench) -> None:
     ]
     assert line.startswith(": ".join(msg.PLAN_ORPHANS).format(count="6 ids", ids=""))
     assert line.endswith(", ...")
-
-
-def test_a_folder_in_use_and_a_torn_line(spoken: Workbench) -> None:
-    out, before = spoken.out().path, spoken.out().files
-    journal = out / "timings.jsonl"
-    last = spoken.out().lines[-1]
-    journal.write_bytes(journal.read_bytes()[:-20])
-    path = out / last["path"]
-    path.rename(part_of(path, token_of(last["sha256"])))  # its line was not whole yet
-    (out / MARK_NAME).write_text('{"journal_bytes": 0}')
-    with FolderLock(out):
-        assert plan(spoken, ROWS)["reasons"] == {**REASONS, "new": 1}
-    assert spoken.synth(ROWS, *FLAGS).summary == msg.synthesized(1, 8, done=7)
-    assert spoken.out().files == before
 
 
 def test_the_model_of_the_folder_is_taken(spoken: Workbench) -> None:

@@ -59,17 +59,6 @@ def test_the_message_tells_the_flags(
     assert {row_id: record["text"] for row_id, record in records.items()} == wanted
 
 
-def test_a_code_is_the_language_it_stands_for(bench: Workbench) -> None:
-    """So a row that was spoken under the name stays done, and the other way round."""
-    row = {"id": "a", "text": "Hello there."}
-    assert bench.synth([{**row, "language": "english"}], *CAP).code == 0
-    result = bench.synth([{**row, "language": "en-US"}], *CAP)
-    assert msg.nothing_to_do(1) in result.out
-    assert msg.NOTHING_TO_DO.format(reason="") in bench.synth([row], *CAP, "--language", "en").out
-    result = bench.synth([{**row, "language": "xx"}], *CAP)
-    assert "language: 'xx' is unknown; the checkpoint has auto, chinese, english" in result.err
-
-
 CAST = """\
 [Anna]
 voice = "dora"

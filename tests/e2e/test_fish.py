@@ -74,19 +74,6 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     assert out.report["model"]["licence"] == "Fish Audio Research License"
 
 
-def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:
-    rows = [
-        row("good", max_frames=3),
-        row("early", "Lost. <|speaker:0|>Kept.", max_frames=3),
-        row("penalty", repetition_penalty=1.2, max_frames=3),
-    ]
-    assert refs.synth(rows, *CAP[2:], model=fish).code == 1
-    errors = {row_id: record["error"] for row_id, record in refs.out().records.items()}
-    assert errors["good"] is None
-    assert "before the first speaker tag" in errors["early"]
-    assert "leave it out" in errors["penalty"]
-
-
 def test_a_voice_file_needs_a_transcript(refs: Workbench, fish: Path) -> None:
     # It once ended as an internal error.
     given = ("--model", fish, "--ref-audio", refs.folder / "a.wav", "--device", "cpu")

@@ -130,21 +130,6 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
     assert result.json["text"] == SAID
 
 
-def test_a_take_has_its_own_speech(spoken: Workbench) -> None:
-    flags = ("--takes", 1, "--only", "long", "--save-codes", "--skip-invalid")
-    assert spoken.synth(ROWS, *CAP, *flags).code == 0
-    for take, name in {"1": "long", "2": "takes/long/2"}.items():
-        assert add(spoken, f"long={take}", name=take).code == 0
-        assert np.array_equal(voice(spoken, take)["codes"], codes(spoken, name))
-        # Without codes, its audio is used, and not the row's file, which is another take.
-        (spoken.out().path / f"{name}.codes.safetensors").unlink()
-        assert add(spoken, f"long={take}", name=f"audio{take}").code == 0
-        path = spoken.out().path / f"{name}.wav"
-        recording = ("--ref-audio", path, "--ref-text", SAID)
-        assert "with the same content" in add_plainly(spoken, f"audio{take}", *recording).out
-    assert not np.array_equal(voice(spoken, "audio1")["codes"], voice(spoken, "audio2")["codes"])
-
-
 @pytest.mark.parametrize(
     ("take", "words"),
     [

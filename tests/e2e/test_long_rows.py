@@ -56,17 +56,3 @@ def test_one_file_of_all_parts(bench: Workbench) -> None:
 @pytest.fixture
 def checkpoint(longer: Path) -> Path:
     return longer
-
-
-def test_the_row_is_what_is_done(bench: Workbench) -> None:
-    rows = [LONG, *SHORT]
-    bench.synth_once(rows, *SPLIT)
-    first = bench.out().files
-    assert bench.synth(rows, *SPLIT).out == msg.nothing_to_do(6) + "\n"
-    for flags in (("--pause-sentence", 0.1), ("--split", "off"), ("--forget", "all")):
-        count = len(bench.out().lines)
-        assert bench.synth(rows, *SPLIT, *flags).code == 2
-        assert bench.synth(rows, *SPLIT, *flags, "--redo").code == 0
-        assert {line["id"] for line in bench.out().lines[count:]} == {"long"}
-    files = bench.out().files
-    assert {name: file for name, file in files.items() if not name.startswith("takes/")} == first

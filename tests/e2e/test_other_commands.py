@@ -191,11 +191,6 @@ class TestProfile:
             assert set(names) > STAGES
             assert f"vocoder ({entry['batch']} x 6 frames)" in names
             assert "write (one row)" in names
-            rows = f"({entry['batch']} x 6 frames)"
-            first = {stage["stage"]: stage["p50_ms"] for stage in entry["stages"]}
-            assert first[f"first audio {rows}"] < first[f"first row {rows}"]
-            assert first["frame"] * 6 < first[f"first row {rows}"] * 2
-            assert entry["start_s"] > 0
             for stage in entry["stages"]:
                 assert 0 < stage["p50_ms"] <= stage["p95_ms"] <= stage["p99_ms"]
             assert entry["xrt"] == pytest.approx(1 / entry["rtf"])
@@ -208,7 +203,6 @@ class TestProfile:
         assert result.out.startswith("batch 1\n")
         assert "batch 2" not in result.out
         assert " xRT (RTF " in result.out
-        assert "after the start of loading\n" in result.out
 
     def test_some_stages(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         """What was not asked for is neither measured nor made up, nor its graphs recorded."""

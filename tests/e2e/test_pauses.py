@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from workbench import MakeCheckpoint, Workbench
+from workbench import Workbench
 
 RATE_HZ = 24_000
 SAID = ("The boat left after five,", "and nobody spoke.", "Nobody at all!")
@@ -40,23 +40,3 @@ def test_they_are_silence_of_that_length(bench: Workbench) -> None:
     assert record["text"] == TEXT
     assert record["spoken_text"] is None
     assert out.records["plain"]["parts"] == []
-
-
-def test_without_a_voice_to_keep_they_are_left_out(
-    bench: Workbench, make_checkpoint: MakeCheckpoint
-) -> None:
-    model = make_checkpoint("voice_design")
-    row = {**ROW, "instruct": "An old man.", "max_frames": 20}
-    flags = ("--accept-truncated",)
-    result = bench.synth([row], *flags, model=model)
-    assert result.code == 0, result.err
-    assert (
-        "id 'marked': its pauses are left out, because its voice would change after a pause"
-        in result.err
-    )
-    record = bench.out().records["marked"]
-    assert (record["text"], record["spoken_text"]) == (TEXT, " ".join(SAID))
-    assert record["parts"] == []
-    plain = bench.synth([{**row, "text": " ".join(SAID)}], *flags, out="plain", model=model)
-    assert plain.code == 0
-    assert bench.out().files == bench.out("plain").files

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 from fake_aligner import FakeAligner
-from safetensors.torch import load_file
-from workbench import MakeCheckpoint, Workbench, as_jsonl, as_table
+from workbench import MakeCheckpoint, Workbench, as_table
 
-from models.registry import describe, load_model
+from models.registry import describe
 from tts_cli.app import align as app_align
 from tts_cli.cli import messages as msg
 from tts_cli.plan.checkpoint import sample_voice
@@ -32,28 +30,6 @@ CAP = ("--max-seconds", 1)  # far beyond where these rows end by themselves
 @pytest.fixture
 def checkpoint(longer: Path) -> Path:
     return longer
-
-
-def test_every_kind_of_manifest_gives_the_same_files(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [{**row, "seed": int(row.get("seed", 1))} for row in ROWS]
-    manifests = [
-        bench.write(rows),
-        bench.write(as_table(rows, ","), "rows.csv"),
-        bench.write(as_table(rows, "\t"), "rows.tsv"),
-        Path("-"),
-    ]
-    stdin = io.TextIOWrapper(io.BytesIO(as_jsonl(rows).encode()))
-    monkeypatch.setattr(sys, "stdin", stdin)
-    for number, manifest in enumerate(manifests):
-        result = bench.synth(manifest, *CAP, out=f"out{number}")
-        assert result.code == 0, result
-        assert result.out.startswith(msg.synthesized(3, 3) + "\n")
-    files = bench.out("out0").files
-    assert list(files) == ["Drei.x.wav", "chapter/1/two.wav", "one.wav"]
-    for number in (1, 2, 3):
-        assert bench.out(f"out{number}").files == files
 
 
 def test_timings_and_audio_agree(bench: Workbench) -> None:
@@ -119,22 +95,6 @@ def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
     assert report["versions"]["torch"] == torch.__version__
     words = result.out.splitlines()[0]
     assert words == msg.synthesized(1, 4, done=2, failed=1)
-
-
-def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
-    assert bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT").code == 0
-    out = bench.out()
-    model = load_model(str(checkpoint))
-    for name, record in out.records.items():
-        codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
-        assert codes.shape == (record["frames"], model.info.num_codebooks)
-        assert codes.dtype == torch.int16
-        (samples,) = model.decode_audio([codes.long()])
-        assert np.array_equal(samples.numpy(), out.samples(f"{name}.wav"))
-    # The codes belong to a finished row: without them it is spoken again.
-    (out.path / "one.codes.safetensors").unlink()
-    result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
-    assert result.out.startswith(msg.synthesized(1, 2, done=1))
 
 
 def test_voice_design_speaks_by_description(

@@ -59,21 +59,6 @@ def test_journal_and_report_have_what_was_written_and_what_was_spoken(
     assert again.summary == msg.nothing_to_do(5)
 
 
-def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon: Path) -> None:
-    flags = (*CAP, "--lexicon", lexicon)
-    assert bench.synth(ROWS, *flags).code == 0
-    before = bench.out().files
-    lexicon.write_text("NASA\tnaza\nGood\tgud\nfive\tfife\n")
-    result = bench.synth(ROWS, *flags)
-    assert result.summary.startswith(msg.synthesized(2, 5)), result.out
-    assert {line["id"] for line in bench.out().lines[5:]} == {"nasa", "both"}
-    assert pairs(bench.out())["both"] == ("NASA paid $5.", "naza paid $5.")
-    after = bench.out().files
-    assert {name for name in before if before[name] != after[name]} == {"nasa.wav", "both.wav"}
-    lexicon.write_text("# nothing\n")
-    assert bench.synth(ROWS, *flags).summary.startswith(msg.synthesized(3, 5))
-
-
 def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workbench) -> None:
     rows = [{"id": "a", "text": "It is $5."}, {"id": "b", "text": "Part 1/2/3 and 1971,13."}]
     manifest = bench.write(

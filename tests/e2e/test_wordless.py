@@ -166,3 +166,22 @@ def test_a_full_disk_while_silent_rows_are_written(
     result = bench.synth(rows, *CAP, "--accept-truncated")
     assert (result.code, "no room left" in result.err) == (4, True)
     assert {"sub/dash", "smile"} <= bench.out().records.keys()
+
+
+def test_validate_counts_them(bench: Workbench) -> None:
+    manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
+    result = bench.run("validate", manifest, "--model", bench.model)
+    assert result.code == 0
+    assert ": ".join(msg.PLAN_SILENT).format(rows=msg.rows(3)) + "\n" in result.out
+    assert result.err == (
+        f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
+        "remove it, or add --strip-markup\n"
+        f"warning: {manifest}:5: id 'tag': a stage direction ('[pause]') would be read aloud; "
+        "remove it\n"
+        f"warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
+        "silence each\n"
+    )
+    found = bench.run("validate", manifest, "--model", bench.model, "--json").json
+    assert found["wordless"] == 3
+    spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
+    assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)

@@ -14,6 +14,7 @@ fault is not found or lost.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,12 +25,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from desk import ROOT, environment, parser
+from warm_process import WarmProcess
 
 FAULTS = Path(__file__).with_name("faults.json")
 CODE = ("tts_cli", "models", "kernels")
 COPIED = (*CODE, "tests", "pyproject.toml", "README.md")
 MAX_NAMED = 3  # tests that are stored for a fault
 TIMEOUT_S = 600.0
+PROGRAM = "import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))"  # in a process that has torch
 
 
 @dataclass
@@ -87,23 +90,20 @@ def finders(fault: Fault, tree: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
     flags = ("-q", "-p", "no:cacheprovider", f"--maxfail={MAX_NAMED}", "-m", "not long")
+    # Plugins of packages that the server has imported are not rewritten.
+    flags += ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    args = [*flags, *(f"tests/{name}" for name in fault.tests)]
+    process = WarmProcess(PROGRAM, args, environment(tree))
     try:
-        result = subprocess.run(
-            [sys.executable, "-m", "pytest", *flags, *(f"tests/{name}" for name in fault.tests)],
-            cwd=tree,
-            env=environment(tree),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+        printed = "".join(process.communicate(timeout=TIMEOUT_S))
     except subprocess.TimeoutExpired:
+        process.kill()
         return ["the time limit"]
     finally:
         path.write_text(text, encoding="utf-8")
-    found = re.findall(r"^(?:FAILED|ERROR) tests/([^\s\[]+)", result.stdout, re.MULTILINE)
-    if result.returncode and not found:
-        raise LookupError(f"pytest ended with {result.returncode}: {result.stdout[-800:]}")
+    found = re.findall(r"^(?:FAILED|ERROR) tests/([^\s\[]+)", printed, re.MULTILINE)
+    if process.returncode and not found:
+        raise LookupError(f"pytest ended with {process.returncode}: {printed[-800:]}")
     return list(dict.fromkeys(found))
 
 
@@ -131,6 +131,7 @@ def main() -> int:
         tree = Path(scratch) / "tree"
         tree.mkdir()
         copy_tree(tree)
+        os.chdir(tree)
         for name in names:
             try:
                 found = finders(faults[name], tree)

@@ -101,6 +101,7 @@ def test_importing_the_registry_loads_no_family() -> None:
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
 
 
+@pytest.mark.slow
 def test_describing_imports_no_torch(tmp_path: Path) -> None:
     # It took seconds, and with them every `validate` and `voices`.
     folders = [write_checkpoint(tmp_path / name, name) for name in ("custom_voice", "base")]

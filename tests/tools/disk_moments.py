@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kill_moments import (
+from runs import (
     PATIENCE_S,
     Work,
     end_of,

@@ -33,7 +33,7 @@ from folder_cases import (
     files_of_rows,
     run_cases,
 )
-from kill_moments import odd_word
+from runs import odd_word
 
 CODES = (0, 1, 3, 4)
 KINDS = ("open", "write", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "truncate")

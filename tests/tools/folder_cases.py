@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 import soundfile
 from disk_moments import INSIDE, enter_namespace, run
-from kill_moments import JOURNAL, ROOT, odd_word
+from runs import JOURNAL, ROOT, odd_word
 
 SUPPORT = ROOT / "tests" / "support"
 sys.path[:0] = [str(ROOT), str(SUPPORT)]

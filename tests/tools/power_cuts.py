@@ -39,7 +39,7 @@ from folder_cases import (
     speech_of,
     sums_below,
 )
-from kill_moments import JOURNAL
+from runs import JOURNAL
 
 NAMES = (
     *("synth", "changed", "level", "format", "encode", "encode-out", "relevel", "pick"),

@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from kill_moments import files_of, records_of
+from runs import files_of, records_of
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0

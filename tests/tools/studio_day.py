@@ -34,7 +34,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kill_moments import JOURNAL, ROOT, odd_word, write_tiny_model
+from runs import JOURNAL, ROOT, odd_word, write_tiny_model
 
 from tts_cli.cli import messages as msg
 

@@ -35,12 +35,6 @@ def test_its_imports_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-def test_kills() -> None:
-    said = run("kill_moments", "--kills", 2, "--rows", 12)
-    assert "every folder as if undisturbed" in said
-
-
-@pytest.mark.long
 def test_kills_at_every_call_that_changes_a_folder() -> None:
     """A few of each command's hundred calls; without --sample it is all of them."""
     assert "\n0 wrong" in run("call_moments", "--sample", 2)

@@ -25,9 +25,19 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-import kill_moments
-from kill_moments import JOURNAL, Work, files_of, odd_word, parser_of, problem_amid, problem_at_end
 from processes import are_gone, is_alive, processes_below, workers_of
+from runs import (
+    JOURNAL,
+    PATIENCE_S,
+    Work,
+    end_of,
+    files_of,
+    odd_word,
+    parser_of,
+    problem_amid,
+    problem_at_end,
+    write_work,
+)
 
 DRIVER_EVERY = 7
 FLAGS = ("--workers", "2", "--max-batch", "2", "--max-seconds", "1")
@@ -59,7 +69,7 @@ class Series:
             reader = threading.Thread(target=_read, args=(process, said), daemon=True)
             reader.start()
             started, is_killed = self._disturb(process, out / JOURNAL, most_kills)
-            code = process.wait(kill_moments.PATIENCE_S)
+            code = process.wait(PATIENCE_S)
             reader.join()
             text = "".join(said)
             if not are_gone(started, LATE_S):
@@ -127,8 +137,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="worker-kills-"))
-    work = kill_moments.write_work(folder, options.rows, options.model)
-    code, said = kill_moments.end_of(work.start(folder / "undisturbed", *FLAGS[2:]))
+    work = write_work(folder, options.rows, options.model)
+    code, said = end_of(work.start(folder / "undisturbed", *FLAGS[2:]))
     assert code == 0, said
     wanted = files_of(folder / "undisturbed")
     print(f"undisturbed: {len(wanted)} files", flush=True)

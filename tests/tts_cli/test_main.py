@@ -79,6 +79,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
         assert any(line.split() == [name, *help_text.split()] for line in text)
 
 
+@pytest.mark.slow
 def test_help_of_no_command_needs_torch() -> None:
     program = """
         import sys
@@ -364,6 +365,7 @@ def test_outside_the_main_thread(install: Install) -> None:
     assert codes == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals(signal_number: int, code: int) -> None:
     program = textwrap.dedent("""
@@ -399,6 +401,7 @@ def test_signals(signal_number: int, code: int) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [

@@ -41,10 +41,8 @@ BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
 REFERENCE_S = 10.0  # length of a typical recording to clone
-FIRST_REPEATS = 3  # each synthesizes whole rows
-# parts: the parts of a frame. eager: the frame without its graph. first: everything up to the
-# first row's audio, and up to its file, in a full batch.
-STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference", "first")
+# parts: the parts of a frame. eager: the frame without its graph.
+STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference")
 
 
 def profile(
@@ -151,13 +149,10 @@ class Profiler:
             stages.append(self._write())
         if "reference" in self.chosen and info.can_clone:
             stages.append(self._reference(min(batch, ENCODE_ROWS)))
-        if "first" in self.chosen:
-            stages += self._first(batch)
         xrt = 1 / (1 / codes_xrt + 1 / vocoder_xrt) if codes_xrt and vocoder_xrt else None
         return {
             "batch": batch,
             "stages": stages,
-            "start_s": self.loaded.load_s + self.loaded.capture_s,  # before the first row
             "codes_xrt": codes_xrt,
             "vocoder_xrt": vocoder_xrt,
             "xrt": xrt,
@@ -211,31 +206,6 @@ class Profiler:
         with tempfile.TemporaryDirectory() as folder:
             writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
             return self._host("write (one row)", lambda: writer.make("row", wave))
-
-    def _first(self, batch: int) -> list[dict[str, Any]]:
-        """Measure from a batch of requests to the first row's samples on the host, and to its file.
-        All rows have the same length.
-        """
-        model, info, slots = self.model, self.model.info, list(range(batch))
-        codes = torch.randint(0, 32, (self.frames, info.num_codebooks), device=self.device)
-        audio_ms: list[float] = []
-        file_ms: list[float] = []
-        with tempfile.TemporaryDirectory() as folder:
-            writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
-            for _ in range(1 + min(FIRST_REPEATS, self.repeats)):  # the first one warms up
-                started_s = time.perf_counter()
-                model.prefill(sample_prompts(model, batch, self.frames), slots)
-                model.decode_frames(batch, self.frames)
-                samples = model.decode_audio([codes])[0].cpu().numpy()
-                audio_ms.append(1000 * (time.perf_counter() - started_s))
-                writer.make("row", samples)
-                file_ms.append(1000 * (time.perf_counter() - started_s))
-        model.release(slots)
-        rows = f"({batch} x {self.frames} frames)"
-        return [
-            stage_entry(f"first audio {rows}", audio_ms[1:]),
-            stage_entry(f"first row {rows}", file_ms[1:]),
-        ]
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
         stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)

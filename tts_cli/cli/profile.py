@@ -50,7 +50,7 @@ from tts_cli.setting import Topic
     metavar="NAME,NAME,...",
     show_default="all",
     help="Measure only these stages, which is faster: prompt, prefill, parts (of a frame), frame, "
-    "eager (the frame without its graph), vocoder, write, reference, first (audio and row).",
+    "eager (the frame without its graph), vocoder, write, reference.",
 )
 @common_options
 def command(
@@ -70,10 +70,9 @@ def command(
 
     Shows, for each batch size, the p50, p95 and p99 in ms of building a prompt, the prefill, the
     code predictor, the talker, sampling, a whole frame (with and without its graph), the vocoder
-    and writing a file, and the time to the first audio and to the first row's file. For each stage
-    it also lists its share of the frame and the number of kernels. xRT is seconds of audio per
-    second; RTF is its inverse. "together" adds the times of frames and vocoder; on a GPU `synth`
-    runs both concurrently.
+    and writing a file. For each stage it also lists its share of the frame and the number of
+    kernels. xRT is seconds of audio per second; RTF is its inverse. "together" adds the times of
+    frames and vocoder; on a GPU `synth` runs both concurrently.
     """
     if synthetic and options.get("model"):
         raise UsageError("--synthetic and --model exclude each other", "give only one")
@@ -120,6 +119,3 @@ def show(result: dict[str, Any]) -> None:
     if shown_rates:
         rtf = "" if result["rtf"] is None else f" (RTF {result['rtf']:.4f})"
         echo(f"  {', '.join(shown_rates)}{rtf}{against}")
-    if first := [stage for stage in result["stages"] if stage["stage"].startswith("first row")]:
-        since = result["start_s"] + first[0]["p50_ms"] / 1000
-        echo(f"  first row {since:.1f} s after the start of loading")

@@ -11,6 +11,8 @@ from kernels.attention.prefill import (
     prefill_attention_ref,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Tensor]:
     """Slots and positions of packed rows, padding behind them."""

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
 
+pytestmark = pytest.mark.slow
+
 INF = float("inf")
 SAMPLER = sample_nucleus
 LAST = 0.99999994  # the largest float32 below 1

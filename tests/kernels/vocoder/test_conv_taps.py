@@ -9,7 +9,7 @@ from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import Tile
 from kernels.vocoder.snake import snake_beta
 
-pytestmark = pytest.mark.copy_engine
+pytestmark = [pytest.mark.slow, pytest.mark.copy_engine]
 
 CASES = [
     # B, T, C, N, taps, dilation

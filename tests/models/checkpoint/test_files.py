@@ -65,13 +65,6 @@ class TestResolve:
         with pytest.raises(CheckpointError, match="the checkpoint folder does not exist"):
             resolve(source)
 
-    def test_a_file_is_no_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "a").mkdir()
-        (tmp_path / "a" / "file").write_text("x")
-        with pytest.raises(CheckpointError, match="a/file: the checkpoint folder does not exist"):
-            resolve("a/file")
-
     def test_offline_and_not_in_the_cache(self) -> None:
         with pytest.raises(CheckpointError) as caught:
             resolve("somebody/some-voice")

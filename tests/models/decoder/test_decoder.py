@@ -110,6 +110,7 @@ INTERPRETED = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "padding"),
     [("reference", 0), ("reference", 3), pytest.param("triton", 3, marks=INTERPRETED)],
@@ -144,15 +145,6 @@ def test_steps_of_a_batch_at_different_positions(decoder: Decoder) -> None:
         out = decoder.step(x, torch.tensor(lengths) + step)
         for index, (row, n) in enumerate(zip(rows, lengths, strict=True)):
             assert_close(out[index], plain_transformer(decoder, row[: n + step + 1])[-1])
-
-
-def test_two_rows_of_a_slot_step_together(decoder: Decoder) -> None:
-    # How the code predictor starts a frame: positions 0 and 1 of every slot at once.
-    rows = torch.randn(3, 2, WIDTH)
-    positions = torch.tensor([0, 1]).repeat(3)
-    out = decoder.step(rows.flatten(0, 1).clone(), positions, rows_per_slot=2).view(3, 2, WIDTH)
-    for slot in range(3):
-        assert_close(out[slot], plain_transformer(decoder, rows[slot]))
 
 
 def test_what_lies_beyond_a_row_is_never_read(decoder: Decoder) -> None:

@@ -54,17 +54,6 @@ def work(capturer: FakeCapturer) -> Work:
     return Work(capturer)
 
 
-def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -> None:
-    runner = GraphRunner("work", work, capturer)
-    runner.announce([2, 8, 1, 4])
-    runner.capture()
-    assert work.keys == runner.keys == [8, 4, 2, 1]
-    assert [entry["key"] for entry in runner.stats.captures] == ["8", "4", "2", "1"]
-    assert {entry["graph"] for entry in runner.stats.captures} == {"work"}
-    assert all(entry["mib"] == 1.0 for entry in runner.stats.captures)
-    assert all(entry["capture_ms"] >= 0 for entry in runner.stats.captures)
-
-
 def test_a_long_capture_says_how_far_it_is(
     capturer: FakeCapturer,
     work: Work,
@@ -81,17 +70,6 @@ def test_a_long_capture_says_how_far_it_is(
         "capturing work graph 2 of 3",
         "capturing work graph 3 of 3",
     ]
-
-
-def test_replays_where_recorded_and_reads_new_inputs(capturer: FakeCapturer, work: Work) -> None:
-    runner = GraphRunner("work", work, capturer)
-    runner.announce([4])
-    runner.capture()
-    work.inputs += 1
-    out = runner.run(4)
-    assert torch.equal(out, 2 * work.inputs[:4])
-    assert capturer.replays == 1
-    assert (runner.stats.hits, runner.stats.misses) == (1, 0)
 
 
 def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
@@ -188,17 +166,6 @@ def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
     for bucket in (8, 4, 2):
         assert torch.equal(runner.run(bucket), 2 * work.inputs[:bucket])
     assert (runner.stats.hits, runner.stats.misses) == (2, 1)
-
-
-def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
-    def exhaust(bucket: int) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    runner = GraphRunner("work", exhaust, capturer)
-    runner.announce([2])
-    with pytest.raises(torch.OutOfMemoryError):
-        runner.capture()
-    assert runner.stats.failures == {}
 
 
 def breaks(first: BaseException) -> Callable[[int], None]:

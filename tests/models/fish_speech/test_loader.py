@@ -16,6 +16,8 @@ from models.checkpoint.weights import halves
 from models.dual_ar.model import DualAR
 from models.registry import describe, load_model
 
+pytestmark = pytest.mark.slow
+
 SPEC = tiny.SPECS["small"]
 Write = Callable[..., Path]
 

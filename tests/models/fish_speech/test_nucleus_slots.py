@@ -12,7 +12,6 @@ from torch import Tensor
 from models.dual_ar.config import RecentCodes
 from models.dual_ar.model import EMPTY, NucleusSlots
 from models.fish_speech.family import SAMPLING
-from models.sampling import SETTINGS, Sampling
 
 SLOTS, CODES, BOOKS = 3, 30, 4
 WINDOW = RecentCodes().num_codes
@@ -33,26 +32,6 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
     else:
         sampling.first(rows, logits, steps, out)
     return out.tolist()
-
-
-def test_every_setting_has_a_column_and_reaches_its_slot(sampling: NucleusSlots) -> None:
-    row = Sampling(
-        temperature=0.5,
-        top_k=7,
-        top_p=0.25,
-        repetition_penalty=1.0,
-        greedy=True,
-        subtalker_temperature=0.75,
-        subtalker_top_k=9,
-        subtalker_top_p=0.125,
-        subtalker_greedy=True,
-    )
-    assign(sampling, [0, 2], [SAMPLING, row])
-    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
-    for name, column in sampling.columns.items():
-        assert column[2].item() == pytest.approx(getattr(row, name)), name
-        assert column[0].item() == pytest.approx(getattr(SAMPLING, name)), name
-    assert sampling.seeds.tolist() == [100, 0, 102]
 
 
 def test_the_window_holds_the_last_codes_but_not_the_first(sampling: NucleusSlots) -> None:
@@ -84,21 +63,6 @@ def test_speech_may_end_at_any_step_but_the_first(sampling: NucleusSlots) -> Non
     assert EOS not in draw(sampling, logits, 0)
     assert draw(sampling, logits, 1) == [EOS] * 3
     assert draw(sampling, logits, 2) == [EOS] * 3  # not a repetition
-
-
-def test_every_per_slot_tensor_is_moved(sampling: NucleusSlots) -> None:
-    tensors = {
-        name: value
-        for name, value in {**vars(sampling), **sampling.columns}.items()
-        if isinstance(value, Tensor) and name not in ("suppress", "seen")
-    }
-    assert "window" in tensors
-    for value in tensors.values():
-        value[2] = True if value.dtype == torch.bool else 3
-        value[0] = False if value.dtype == torch.bool else 1
-    sampling.move(torch.tensor([2]), torch.tensor([0]))
-    for name, value in tensors.items():
-        assert torch.equal(value[0], value[2]), name
 
 
 def test_further_codebooks_have_settings_of_their_own(sampling: NucleusSlots) -> None:

@@ -15,6 +15,8 @@ from models.base import Prompt, SpeechRequest
 from models.registry import load_model
 from models.slots.model import SpeechModel
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 4
 
 

@@ -10,10 +10,13 @@ from drawing import assign
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
+from models.dual_ar.model import NucleusSlots
+from models.fish_speech.family import SAMPLING as FISH_SAMPLING
 from models.sampling import SETTINGS, Sampling
 from models.slots.runner import MIN_FRAMES, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33
+CPU = torch.device("cpu")
 SUPPRESSED = [*range(30, 33), *range(34, 40)]
 GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
 
@@ -22,7 +25,7 @@ GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
 def sampling() -> SamplingSlots:
     suppress = torch.zeros(VOCAB, dtype=torch.bool)
     suppress[SUPPRESSED] = True
-    return SamplingSlots(SLOTS, VOCAB, suppress, EOS, torch.device("cpu"))
+    return SamplingSlots(SLOTS, VOCAB, suppress, EOS, CPU)
 
 
 def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
@@ -32,25 +35,31 @@ def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
     return sampling.first(slice(0, SLOTS), logits, steps, out).tolist()
 
 
-def test_every_setting_has_a_column_and_reaches_its_slot(sampling: SamplingSlots) -> None:
+@pytest.fixture(params=["sampling", "nucleus"])
+def both(request: pytest.FixtureRequest, sampling: SamplingSlots) -> SamplingSlots:
+    """The slots of either kind of sampler."""
+    return sampling if request.param == "sampling" else NucleusSlots(SLOTS, EOS, 4, CPU)
+
+
+def test_every_setting_has_a_column_and_reaches_its_slot(both: SamplingSlots) -> None:
     row = Sampling(
         temperature=0.5,
         top_k=7,
         top_p=0.25,
-        repetition_penalty=1.5,
+        repetition_penalty=1.0 if "repetition_penalty" in both.UNUSED else 1.5,
         greedy=True,
         subtalker_temperature=0.75,
         subtalker_top_k=9,
         subtalker_top_p=0.125,
         subtalker_greedy=True,
     )
-    plain = Sampling()
-    assign(sampling, [1, 3], [plain, row])
-    assert set(sampling.columns) == set(SETTINGS) - sampling.UNUSED
-    for name, column in sampling.columns.items():
+    plain = FISH_SAMPLING if isinstance(both, NucleusSlots) else Sampling()
+    assign(both, [1, 3], [plain, row])
+    assert set(both.columns) == set(SETTINGS) - both.UNUSED
+    for name, column in both.columns.items():
         assert column[3].item() == pytest.approx(getattr(row, name)), name
         assert column[1].item() == pytest.approx(getattr(plain, name)), name
-    assert sampling.seeds.tolist() == [0, 101, 0, 103]
+    assert both.seeds.tolist() == [0, 101, 0, 103]
 
 
 def test_suppressed_ids_are_never_drawn_and_end_of_speech_is_not_one(
@@ -108,16 +117,18 @@ def test_move_takes_settings_seed_and_history_along(sampling: SamplingSlots) -> 
     assert sampling.seen[1].nonzero().tolist() == [[7]]
 
 
-def test_every_per_slot_tensor_is_moved(sampling: SamplingSlots) -> None:
+def test_every_per_slot_tensor_is_moved(both: SamplingSlots) -> None:
     # A setting added later and forgotten in `move` would stay behind when the batch is compacted.
     tensors = {
         name: value
-        for name, value in {**vars(sampling), **sampling.columns}.items()
-        if isinstance(value, Tensor) and name != "suppress"
+        for name, value in {**vars(both), **both.columns}.items()
+        if isinstance(value, Tensor)
+        and name not in (("suppress", "seen") if isinstance(both, NucleusSlots) else ("suppress",))
     }
+    assert ("window" in tensors) is isinstance(both, NucleusSlots)
     for value in tensors.values():
         value[3] = True if value.dtype == torch.bool else 3
         value[1] = False if value.dtype == torch.bool else 1
-    sampling.move(torch.tensor([3]), torch.tensor([1]))
+    both.move(torch.tensor([3]), torch.tensor([1]))
     for name, value in tensors.items():
         assert torch.equal(value[1], value[3]), name

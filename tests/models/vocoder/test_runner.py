@@ -110,19 +110,6 @@ def whole(row: Tensor, front: Tensor | None = None) -> Tensor:
     return RunningSum()(frames.T[None])[0, (len(frames) - len(row)) * SAMPLES :]
 
 
-LENGTHS = [1, 15, 16, 17, 299, 300, 301, 325, 326, 599, 600, 601, 2, 64, 900, 1000]
-
-
-@LAYOUTS
-def test_every_row_comes_back_whole(network: Any, make: Any) -> None:
-    rows = random_rows(LENGTHS)
-    samples = make(network, None).decode(rows)
-    for length, row, wave in zip(LENGTHS, rows, samples, strict=True):
-        assert wave.shape == (length * SAMPLES,)
-        assert wave.dtype == torch.float32
-        assert torch.equal(wave, whole(row)), length
-
-
 @LAYOUTS
 def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> None:
     # A context shorter than the network's memory leaves a seam: proof of where chunks start.
@@ -220,18 +207,6 @@ def test_after_capture_no_reference_misses(
     for graphs in lanes.runners:
         assert graphs.stats.misses == 0
         assert graphs.stats.hits > 0
-
-
-@LAYOUTS
-def test_rows_without_frames_give_no_samples(network: Any, make: Any) -> None:
-    none = torch.zeros(0, CODEBOOKS, dtype=torch.int64)
-    runner = make(network, None)
-    empty, behind, full = runner.decode([none, none, *random_rows([4])], [None, none[:0], None])
-    assert empty.shape == behind.shape == (0,)
-    assert full.shape == (16,)
-    (wave,) = runner.decode([none], with_fronts([30]))
-    assert wave.shape == (0,)
-    assert runner.decode([]) == []
 
 
 def test_references_must_match_the_rows(network: Any) -> None:

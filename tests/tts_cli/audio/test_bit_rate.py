@@ -13,6 +13,8 @@ from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.inspection import inspect
 from tts_cli.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("rate_hz", "kbps"), [(44_100, 192), (48_000, 32), (24_000, 64), (16_000, 160), (8_000, 8)]

@@ -14,6 +14,8 @@ from tts_cli.audio.presets import MAX_ATTEMPTS, preset_of
 from tts_cli.config import PRESETS, RunConfig
 from tts_cli.core import Encoded, Kind
 
+pytestmark = pytest.mark.slow
+
 RATE_HZ = 24_000
 
 

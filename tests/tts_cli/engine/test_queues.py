@@ -19,14 +19,6 @@ def attempts(count: int) -> list[Attempt]:
     return [attempt_of(number, prompt, frames=FRAMES) for number in range(count)]
 
 
-def test_attempts_come_in_order_and_then_the_end() -> None:
-    finished, given = FinishedQueue(100, 3), attempts(3)
-    for attempt in given:
-        finished.put(attempt)
-    finished.close()
-    assert [finished.get() for _ in range(4)] == [*([one] for one in given), []]
-
-
 def test_a_full_queue_makes_the_engine_wait() -> None:
     finished, given = FinishedQueue(2 * FRAMES, 2), attempts(3)
     for attempt in given[:2]:

@@ -41,14 +41,6 @@ def test_two_retries(
     assert RetryPolicy(2).again(finish, done, was_nan, is_greedy) is is_again
 
 
-@pytest.mark.parametrize("finish", [EOS, CAP, EARLY, STUCK])
-def test_where_the_cap_is_an_end_nothing_is_spoken_again(finish: Finish) -> None:
-    policy = RetryPolicy(2, accepts_truncated=True)
-    assert not policy.again(finish, 0, False, False)
-    assert not policy.is_runaway(finish)
-    assert policy.again(None, 0, False, False)
-
-
 @pytest.mark.parametrize(
     ("settings", "is_runaway"),
     [

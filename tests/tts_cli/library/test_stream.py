@@ -17,6 +17,8 @@ from fakes import fake_codes
 
 from tts_cli import Cancelled, Row, Speaker, SpeakerBusy, StoppedEarly, UsageError
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 10.0
 
 

@@ -27,31 +27,76 @@ SAID = ["The lamp is lit.", "Mind the step, please.", 'She said "no" and left.',
 NAMES = ["a01", "a02", "b01", "b02"]
 
 
+# Lists for trainings, without a header: a file, and how its lines are made of a name {n}, a text
+# {t} and a number {i}. All are read as the same rows.
+LISTS = [
+    *((f"list.{suffix}", "{n}|{t}") for suffix in ("txt", "csv", "list", "lst")),
+    *((f"list.{suffix}", "{n}\t{t}") for suffix in ("tab", "tsv")),
+    *(("paths.txt", f"{folder}{{n}}.wav|{{t}}") for folder in ("/data/", "C:\\wavs\\", "../../")),
+    ("metadata.csv", "{n}|{t}|a reading in words"),  # LJSpeech
+    ("metadata.csv", "{n}|{t}|"),
+    ("train.txt", "w/{n}.wav|{t}|{i}"),  # StyleTTS2
+    ("train.txt", "w/{n}.wav|{t}|200{i}"),
+    ("train.txt", "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1"),  # Bert-VITS2, with its readings
+    ("meta.lst", "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav"),  # seed-tts-eval, with the truth
+]
+
+
+@pytest.mark.parametrize(("name", "line"), LISTS)
+def test_lists(tmp_path: Path, name: str, line: str) -> None:
+    pairs = enumerate(zip(NAMES, SAID, strict=True))
+    path = tmp_path / name
+    path.write_text("".join(line.format(n=n, t=t, i=i) + "\n" for i, (n, t) in pairs))
+    assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+
+# A file, its content, and the rows.
+FILES: list[tuple[str, str, dict[str, str]]] = [
+    # Folders tell names apart.
+    ("a.txt", "x/anna/1.wav|One.\nx/tom/1.wav|Two.\n", {"anna/1": "One.", "tom/1": "Two."}),
+    # Quotation marks are letters where they are not those of CSV.
+    (
+        "m.tsv",
+        'id\ttext\na\t"Come in," she said.\nb\t"Open\nc\tand shut."\n',
+        {"a": '"Come in," she said.', "b": '"Open', "c": 'and shut."'},
+    ),
+    # Texts with separators are lines.
+    ("m.txt", "chat|cat\nchien|dog\n", {"000001": "chat|cat", "000002": "chien|dog"}),
+    ("m.txt", "One bar | here.\nNone.\n", {"000001": "One bar | here.", "000002": "None."}),
+    ("m.txt", "Yes | no.\n", {"000001": "Yes | no."}),
+    ("m.txt", "\tA verse\n\tof two.\n", {"000001": "\tA verse", "000002": "\tof two."}),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "rows"), FILES)
+def test_files(tmp_path: Path, name: str, content: str, rows: dict[str, str]) -> None:
+    (tmp_path / name).write_text(content)
+    assert said(tmp_path / name) == rows
+
+
+# A file, its content, --columns, and the message about the file or its last row.
+REFUSED = [
+    ("a.txt", "w/a.wav|A lamp.\n" * 60 + "w/x.wav|One|two.\n", "", "3 cells, but the list has 2"),
+    ("m.csv", 'id,text\na,"b\nc,d\ne,f\n', "", r"2 lines after the first would be lost\)"),
+    ("m.csv", "id,text\r1,One.\r2,Two.\r", "", "a lone carriage return; save the file with Unix"),
+    ("m.csv", "id,text\na,One.\n", "id,text", "1: has column names, but --columns is given too"),
+    ("m.csv", "id,text\na,One.\n", ",", "names no column"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "columns", "words"), REFUSED)
+def test_refused(tmp_path: Path, name: str, content: str, columns: str, words: str) -> None:
+    (tmp_path / name).write_bytes(content.encode())
+    try:
+        *_, bad = read(tmp_path / name, **({"columns": columns} if columns else {}))
+        message = bad.message if isinstance(bad, BadRow) else ""
+    except (ManifestError, UsageError) as error:
+        message = str(error)
+    assert re.search(words, message)
+
+
 class TestLists:
     """Lists for trainings, which have no header."""
-
-    @pytest.mark.parametrize("suffix", ["txt", "csv", "list", "lst", "tab", "tsv"])
-    def test_names_and_texts(self, tmp_path: Path, suffix: str) -> None:
-        separator = "\t" if suffix in ("tab", "tsv") else "|"
-        path = tmp_path / f"list.{suffix}"
-        path.write_text("".join(f"{n}{separator}{t}\n" for n, t in zip(NAMES, SAID, strict=True)))
-        assert said(path) == dict(zip(NAMES, SAID, strict=True))
-
-    def test_paths_lose_folders_and_suffix(self, tmp_path: Path) -> None:
-        path = tmp_path / "filelist.txt"
-        lines = [
-            f"{folder}{name}.wav|{text}\n"
-            for folder, name, text in zip(
-                ["/data/set/wavs/", "C:\\set\\wavs\\", "../../", "wavs/"], NAMES, SAID, strict=True
-            )
-        ]
-        path.write_text("".join(lines))
-        assert list(said(path)) == NAMES
-
-    def test_folders_tell_same_names_apart(self, tmp_path: Path) -> None:
-        path = tmp_path / "filelist.txt"
-        path.write_text("x/anna/1.wav|One.\nx/tom/1.wav|Two.\nx/tom/2.wav|Three.\n")
-        assert list(said(path)) == ["anna/1", "tom/1", "tom/2"]
 
     def test_a_path_twice_is_told_by_its_rows(self, tmp_path: Path) -> None:
         path = tmp_path / "filelist.txt"
@@ -78,14 +123,6 @@ class TestLists:
         assert by_map.voice == "clara"
         assert said(path, extra="drop")
 
-    def test_ljspeech(self, tmp_path: Path) -> None:
-        path = tmp_path / "metadata.csv"
-        words = [*SAID[:3], "It is five p m."]
-        path.write_text(
-            "".join(f"{n}|{t}|{w}\n" for n, t, w in zip(NAMES, SAID, words, strict=True))
-        )
-        assert said(path) == dict(zip(NAMES, SAID, strict=True))
-
     def test_recordings_to_clone(self, tmp_path: Path) -> None:
         path = tmp_path / "meta.lst"
         path.write_text(
@@ -97,22 +134,6 @@ class TestLists:
         assert isinstance(row, Row)
         assert (row.id, row.text, row.ref_text) == ("a02", SAID[1], "What it says.")
         assert row.ref_audio == str(tmp_path / "prompts/a02.wav")
-
-    @pytest.mark.parametrize(
-        "cells",
-        [
-            "w/{n}.wav|{t}|{i}",  # StyleTTS2
-            "w/{n}.wav|{t}|200{i}",
-            "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1",  # Bert-VITS2, with its readings
-            "{n}|{t}|",  # LJSpeech, without words
-            "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav",  # seed-tts-eval, with the truth
-        ],
-    )
-    def test_cells_behind_the_text(self, tmp_path: Path, cells: str) -> None:
-        path = tmp_path / "train.txt"
-        pairs = enumerate(zip(NAMES, SAID, strict=True))
-        path.write_text("".join(cells.format(n=n, t=t, i=i) + "\n" for i, (n, t) in pairs))
-        assert said(path) == dict(zip(NAMES, SAID, strict=True))
 
     def test_paths_are_never_spoken(self, tmp_path: Path) -> None:
         path = tmp_path / "train.txt"
@@ -134,28 +155,6 @@ class TestLists:
         bad, *rows = read(path, columns="path,text")
         assert isinstance(bad, BadRow)
         assert [row.id for row in rows if isinstance(row, Row)] == NAMES
-
-    def test_a_longer_line_is_a_bad_row(self, tmp_path: Path) -> None:
-        path = tmp_path / "train.txt"
-        lines = [f"w/{n}.wav|{SAID[0]}\n" for n in range(60)]
-        path.write_text("".join([*lines, "w/x.wav|One|two.\n"]))
-        bad = read(path)[-1]
-        assert isinstance(bad, BadRow)
-        assert "has 3 cells, but the list has 2" in bad.message
-
-    @pytest.mark.parametrize(
-        "content",
-        [
-            "chat|cat\nchien|dog\noiseau|bird\n",
-            "One bar | here.\nTwo bars | here | too.\nNone.\n",
-            "Yes | no.\n",
-            "\tAn indented\n\tverse of\n\tthree lines.\n",
-        ],
-    )
-    def test_other_texts_stay_lines(self, tmp_path: Path, content: str) -> None:
-        path = tmp_path / "m.txt"
-        path.write_text(content)
-        assert list(said(path).values()) == content.removesuffix("\n").split("\n")
 
     def test_a_text_that_may_be_a_table_is_told(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -179,25 +178,9 @@ class TestColumns:
         assert found
         assert list(said(path, columns=found[1], extra="drop")) == ["a7", "a8"]
 
-    def test_a_header_and_a_flag(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.csv"
-        path.write_text("id,text\na,One.\n")
-        with pytest.raises(ManifestError, match="1: has column names, but --columns is given too"):
-            read(path, columns="id,text")
-        with pytest.raises(UsageError, match="names no column"):
-            read(path, columns=",")
-
 
 class TestQuotes:
     """Quotation marks in .tsv and | are CSV's where the whole file shows it, and else letters."""
-
-    def test_a_quotation_that_begins_a_text(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.tsv"
-        texts = ['"Come in," she said.', '"Open', 'and shut."', "No."]
-        path.write_text(
-            "id\ttext\n" + "".join(f"{n}\t{t}\n" for n, t in zip(NAMES, texts, strict=True))
-        )
-        assert said(path) == dict(zip(NAMES, texts, strict=True))
 
     @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
     @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
@@ -206,13 +189,6 @@ class TestQuotes:
         path = tmp_path / ("m.tsv" if separator == "\t" else "m.csv")
         table.to_csv(path, sep=separator, quoting=quoting, index=False)
         assert list(said(path).items()) == list(zip(table["id"], table["text"], strict=True))
-
-    def test_a_quote_never_closed_says_what_it_swallows(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.csv"
-        path.write_text('id,text\na,"b\nc,d\ne,f\n')
-        (bad,) = read(path)
-        assert isinstance(bad, BadRow)
-        assert "2 lines after the first would be lost)" in bad.message
 
 
 class TestNameless:
@@ -240,16 +216,6 @@ class TestNameless:
             words = shlex.split(f"{caught.value}")
             fields = words[words.index("--map") + 1]
             assert said(path, map=fields, extra="drop")["KEY_A"] == text
-
-    def test_line_ends_of_old_macs(self, tmp_path: Path) -> None:
-        path = tmp_path / "m.csv"
-        path.write_bytes(b"id,text\r1,One.\r2,Two.\r")
-        with pytest.raises(
-            ManifestError,
-            match="it contains a lone carriage return; save the file with Unix or Windows "
-            "line ends",
-        ):
-            read(path)
 
     def test_languages_of_unity(self, tmp_path: Path) -> None:
         path = tmp_path / "m.csv"

@@ -13,6 +13,8 @@ from tts_cli.errors import StoppedEarly
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.open import open_source, read_rows
 
+pytestmark = pytest.mark.slow
+
 MakeSource = Callable[..., ManifestFile]
 Change = Callable[[Path], object]
 LINES = [b'{"text": "row %06d"}\n' % number for number in range(3 * (1 << 16) // 22)]

@@ -111,7 +111,7 @@ def test_any_cells_are_judged(values: dict[str, str], number: int) -> None:
     assert_sane(row)
 
 
-@holds_for(CONTENTS, FORMATS, quick=60)
+@holds_for(CONTENTS, FORMATS, quick=150)
 def test_any_bytes_are_read(content: bytes, format: str) -> None:
     """To their end, or not at all with the error that says why."""
     try:

@@ -135,6 +135,7 @@ def test_parquet(opened: Opened) -> None:
     assert "columns that are not text or numbers are left out: audio" in messages
 
 
+@pytest.mark.slow
 def test_a_text_of_a_dictionary_is_not_made_for_all_rows(opened: Opened) -> None:
     """A small file whose rows would be much text at a time."""
     content = parquet({"text": ["x" * 19_000] * 2_000})

@@ -128,14 +128,6 @@ class TestNames:
 class TestTakes:
     """Files in takes/ that no entry puts there."""
 
-    def test_of_a_user_stay(self, bench: StoreBench) -> None:
-        bench.keep(1)
-        names = ("takes/a/5.wav", "takes/b/1.wav")
-        mine = [bench.edit(name, 9) for name in names]
-        recovered(bench)
-        assert [bench.files()[name] for name in names] == mine
-        assert bench.facts() == [(1, "ok", "own", None)]
-
     def test_with_entries_stay(self, bench: StoreBench) -> None:
         bench.keep(1)
         bench.keep(2, take=2, role=Role.EXTRA)

@@ -234,3 +234,9 @@ def test_output_folder_that_cannot_be_written(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(SetupError, match="not writable"):
         prepare_folder(tmp_path)
+
+
+def test_codes_are_part_of_a_finished_row(out: Path, writer: AudioWriter) -> None:
+    write(writer, "a", SAMPLES, CODES)
+    (out / "a.codes.safetensors").unlink()
+    assert not writer.is_whole("a", None)

@@ -198,6 +198,7 @@ COVERED = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(COVERED, st.sampled_from(["We saw {} there.", "{}", "The “{}” was it.", "So ({}), then."]))
 def test_no_digit_is_left_of_what_is_covered_and_what_is_said_is_not_read_again(
@@ -208,6 +209,7 @@ def test_no_digit_is_left_of_what_is_covered_and_what_is_said_is_not_read_again(
     assert say(spoken) == spoken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

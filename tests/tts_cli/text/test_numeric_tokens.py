@@ -58,6 +58,7 @@ WORDS += ["555-0142"]
 TEXTS = st.lists(st.sampled_from(SIGNS + WORDS), max_size=12).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=75, deadline=None)
 @given(TEXTS)
 def test_a_rule_that_is_passed_over_would_have_found_nothing(text: str) -> None:

@@ -140,6 +140,7 @@ def is_cuttable(part: str) -> bool:
     return len(JOINED.sub("", re.sub(MARKUP, "", part))) > 2 and "http" not in part
 
 
+@pytest.mark.slow
 @given(TEXT, st.integers(4, 120))
 @example("word " * 30, 20)
 @example("a\xa0\xa0a", 4)  # once looked for a word's end behind the text
@@ -160,6 +161,7 @@ def test_all_is_kept_and_nothing_is_too_long(text: str, limit: int) -> None:
             assert len(JOINED.findall(piece)) or not is_cuttable(piece)
 
 
+@pytest.mark.slow
 @given(TEXT, st.integers(30, 120))
 @settings(max_examples=100, deadline=None, database=None)
 def test_no_tag_is_cut(text: str, limit: int) -> None:
@@ -174,6 +176,7 @@ NASTY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", NASTY, ids=repr)
 def test_time_grows_with_the_length_alone(unit: str) -> None:
     """Backtracking or a comparison of all with all would take 400 times as long."""

@@ -84,6 +84,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=75, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_and_no_word_is_lost(text: str) -> None:
@@ -98,6 +99,7 @@ def letters(text: str) -> list[str]:
     return [char for char in text.lower() if char.isalpha() and char != "\u02bc"]
 
 
+@pytest.mark.slow
 def test_long_rows_of_signs_take_linear_time() -> None:
     for text in (
         " " * 20_000,

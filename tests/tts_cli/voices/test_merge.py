@@ -66,18 +66,6 @@ def test_a_voice_comes_whole_from_who_is_preferred(
     assert names(out) == names(one)
 
 
-def test_another_voice_file_is_another_voice(three: list[Path]) -> None:
-    """The same speech, encoded otherwise: rows depend on that."""
-    out, one, two = three
-    keep(one)
-    shutil.copytree(one / ".voices", two / ".voices")
-    other = keep(out, hz=300.0) / next(name for name in names(out) if ".voice." in name)
-    os.replace(other, two / ".voices" / other.name)
-    shutil.rmtree(out / ".voices")
-    with pytest.raises(UsageError, match=r"voice\.safetensors"):
-        merge(out, one, two)
-
-
 @pytest.mark.parametrize("moment", range(4))
 def test_killed_and_run_again(
     three: list[Path], moment: int, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,8 @@ from models.device import clips
 from models.dual_ar.codec import CodecVoiceEncoder
 from models.fish_speech.family import released_config
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
 

@@ -21,6 +21,8 @@ from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, Codec
 from models.dual_ar.tensors import official_shapes
 from models.vocoder.fold import grouped_taps, plain
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

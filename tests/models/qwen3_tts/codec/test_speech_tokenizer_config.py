@@ -34,17 +34,6 @@ def values() -> dict[str, Any]:
     return released_files.read(f"{CODEC}/config.json")
 
 
-def test_the_released_file_is_read() -> None:
-    # It says `_frame_rate`; demanding `frame_rate` kept every released Base checkpoint from
-    # cloning.
-    encoder = SpeechEncoderConfig.from_folder(released_files.RELEASED / CODEC)
-    assert (encoder.halving_kernel, encoder.samples_per_frame) == (4, 1920)
-    assert (encoder.num_codebooks, encoder.num_stored_codebooks) == (16, 32)
-    assert (encoder.steps.rope_theta, encoder.strides) == (10000.0, (4, 5, 6, 8))
-    vocoder = VocoderConfig.from_folder(released_files.RELEASED / CODEC)
-    assert (vocoder.frames.rope_theta, vocoder.samples_per_frame) == (10000.0, 1920)
-
-
 @pytest.mark.parametrize(
     ("rates", "kernel"),
     [

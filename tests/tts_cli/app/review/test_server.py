@@ -160,6 +160,7 @@ def test_requests_that_make_no_sense(shared: tuple[Path, Review]) -> None:
     assert review.post("changes", -1).status == 200
 
 
+@pytest.mark.slow
 def test_links_of_a_hostile_folder_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.wav"
     secret.write_bytes(SOUND)
@@ -217,6 +218,7 @@ def test_a_run_makes_the_page_read_only(tmp_path: Path) -> None:
         assert states == [("a", "approved"), ("d", "rejected")]
 
 
+@pytest.mark.slow
 def test_a_chosen_take_is_the_rows_file(tmp_path: Path) -> None:
     out = folder(tmp_path / "out")
     with reviewing(out) as review:

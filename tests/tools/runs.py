@@ -1,14 +1,6 @@
-"""kill -9 at random moments, again and again: what is resumed must be as if undisturbed.
+"""Runs of the harnesses that disturb commands: their rows, and what their folders must contain.
 
-    python tests/tools/kill_moments.py [--kills 200] [--rows 60] [--seed 0] [--model DIR]
-
-A manifest is spoken once without disturbance. Then runs over the same rows are killed at random
-moments, each resumed until it is done, and the folders compared: every file byte for byte, the rows
-that are recorded ok, and nothing else left. Folders are begun anew until so many kills are done.
-After every kill, too, each file under its final name must be whole and each recorded row have its
-files. Without --model a tiny random checkpoint is written, whose frames take a millisecond or two.
-
-Ends with 1 at the first difference, and keeps the folder then.
+Without --model a tiny random checkpoint is written, whose frames take a millisecond or two.
 """
 
 from __future__ import annotations
@@ -17,12 +9,8 @@ import argparse
 import hashlib
 import json
 import os
-import random
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,48 +119,6 @@ def problem_at_end(out: Path, wanted: dict[str, str], work: Work) -> str | None:
     return None
 
 
-class Series:
-    """Runs that are killed.
-
-    Args:
-        wanted: the files of the undisturbed run, which took `whole_s`.
-    """
-
-    def __init__(self, work: Work, wanted: dict[str, str], whole_s: float, seed: int) -> None:
-        self.work = work
-        self.wanted = wanted
-        self.whole_s = whole_s
-        self.kills = 0
-        self._random = random.Random(seed)
-
-    def spoil(self, out: Path, most_kills: int) -> str | None:
-        """Speak into a folder with kills until it is done; what is wrong, if anything is."""
-        first = self.kills
-        while self.kills < most_kills:
-            moment_s = self._random.uniform(0, self.whole_s)
-            process = self.work.start(out)
-            try:
-                said, _ = process.communicate(timeout=moment_s)
-                problem = self._end(process.returncode, said)
-                break
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                said, _ = process.communicate()
-            self.kills += 1
-            rows = sum(record["status"] == "ok" for record in records_of(out).values())
-            print(f"kill {self.kills} after {moment_s:.2f} s: {rows} rows recorded", flush=True)
-            problem = problem_amid(out, self.wanted) or odd_word(said)
-            if problem:
-                return problem
-        else:
-            problem = self._end(*end_of(self.work.start(out)))
-        print(f"{out.name}: done after {self.kills - first} kills", flush=True)
-        return problem or problem_at_end(out, self.wanted, self.work)
-
-    def _end(self, code: int, said: str) -> str | None:
-        return odd_word(said) or (f"exit {code}: {said[-500:]}" if code else None)
-
-
 def odd_word(said: str) -> str | None:
     """What no run may say."""
     return next((f"it said {word!r}: {said[-500:]}" for word in ODD if word in said), None)
@@ -196,28 +142,3 @@ def speak_undisturbed(work: Work, out: Path) -> tuple[dict[str, str], float]:
     whole_s = time.monotonic() - started_s
     assert code == 0, said
     return files_of(out), whole_s
-
-
-def main() -> int:
-    """Run the series."""
-    parser = parser_of(__doc__, 60)
-    parser.add_argument("--kills", type=int, default=20)
-    options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="kills-"))
-    work = write_work(folder, options.rows, options.model)
-    wanted, whole_s = speak_undisturbed(work, folder / "undisturbed")
-    print(f"undisturbed: {len(wanted)} files in {whole_s:.1f} s", flush=True)
-    series = Series(work, wanted, whole_s, options.seed)
-    runs = 0
-    while series.kills < options.kills:
-        runs += 1
-        if problem := series.spoil(folder / f"run{runs}", options.kills):
-            print(f"WRONG: {problem}\nkept: {folder / f'run{runs}'}")
-            return 1
-    print(f"{series.kills} kills over {runs} runs: every folder as if undisturbed")
-    shutil.rmtree(folder)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
