@@ -164,6 +164,7 @@ class FilePace(NamedTuple):
 
     speed: float = 1.0
     fit_s: float | None = None  # length of the file in seconds; None: any
+    is_own: bool = False  # whether it is from the row's fields, which flags do not change
 
 
 AS_SYNTHESIZED = FilePace()

@@ -67,6 +67,7 @@ class Event(Enum):
     NOT_APPROVED = auto()  # a row that is not converted, because a review did not approve it
     NOT_IN_SOURCE = auto()  # a row of the target that the source folder never had
     REMOVED_FROM_SOURCE = auto()  # a row that the source folder no longer has
+    OWN_PACE = auto()  # a converted row whose own speed or length the flags do not change
     OLDER_FORMAT = auto()  # a file in a format other than the recorded one
 
     # Takes that are transcribed, rated or aligned

@@ -54,14 +54,17 @@ def test_fields_and_what_needs_no_synthesis(
     assert seconds(out.path, "fast.wav") == pytest.approx(usual_s / 1.25, abs=1e-3)
     assert bench.run("check", out.path).code == 0, "a pace that was asked for is no fault"
 
-    # `encode` keeps the pace of files, or sets one for all.
-    flac, all_same = bench.folder / "flac", bench.folder / "same"
+    # `encode` keeps the pace of files, or sets one for rows that have none of their own.
+    flac, faster = bench.folder / "flac", bench.folder / "faster"
     assert bench.run("encode", out.path, "--format", "flac", "--out", flac).code == 0
     assert seconds(flac, "slot.flac") == pytest.approx(6.0, abs=1e-3)
     assert seconds(flac, "fast.flac") == pytest.approx(usual_s / 1.25, abs=1e-3)
-    assert bench.run("encode", out.path, "--speed", 1.5, "--out", all_same).code == 0
-    for name in ("usual.wav", "fast.wav", "slot.wav"):
-        assert seconds(all_same, name) == pytest.approx(usual_s / 1.5, abs=1e-3)
+    encoded = bench.run("encode", out.path, "--speed", 1.5, "--out", faster)
+    assert "2 rows with `speed` or `duration_s`: as in the manifest" in encoded.out
+    lengths = {"usual.wav": usual_s / 1.5, "fast.wav": usual_s / 1.25, "slot.wav": 6.0}
+    assert {name: seconds(faster, name) for name in lengths} == pytest.approx(lengths, abs=1e-3)
+    again = bench.run("encode", faster, "--speed", 1.2, "--format", "flac")
+    assert "2 rows with `speed`" in again.out, "the folder remembers whose pace it is"
     assert bench.synth(plain, "--forget", "speed").code == 0
     assert seconds(out.path, "fast.wav") == pytest.approx(usual_s, abs=1e-3)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 from workbench import Workbench
@@ -61,6 +62,16 @@ def test_a_book_for_acx_and_then_for_broadcast(bench: Workbench, book: Path) -> 
     assert made["samples"] == pytest.approx(info.frames, abs=2)
     start_s = made["sentences"][0]["start_s"]
     assert 0.6 < start_s < 0.8
+
+    # The noise floor between the first and the last word, without the room tone that we added.
+    for path in novel.glob("*.mp3"):
+        samples, rate_hz = soundfile.read(path)
+        speech = samples[round(0.9 * rate_hz) : -round(3.2 * rate_hz)]
+        windows = speech[: len(speech) // 2205 * 2205].reshape(-1, 2205)  # of 0.05 s
+        rms = np.sqrt((windows**2).mean(axis=1))
+        assert len(rms) > 20
+        assert rms.max() > 0.05, "there is speech"
+        assert 20 * np.log10(rms[rms > 0].min()) < -60
 
     # Another preset makes other chapters, and no row changes.
     assert speak(bench, book, "--preset", "broadcast").code == 0

@@ -381,6 +381,8 @@ class SourceFolder:
             if self.journal.row(record.id).status is not Status.OK:
                 result.left.append((record.id, why_failed(record)))
                 continue
+            if record.pace.is_own and (self._config.speed or self._config.fit):
+                result.events.add(Event.OWN_PACE, record.id)
             if self._is_done(record, target):
                 result.events.add(Event.DONE)
                 continue
@@ -397,8 +399,12 @@ class SourceFolder:
         return ReencodeJob(record, source, self._pace(record))
 
     def _pace(self, record: JournalEntry) -> FilePace:
-        """Return the pace of a row's new file: as requested now, else that of its present file."""
+        """Return the pace of a row's new file: the row's own, or as requested now, or that of its
+        present file.
+        """
         config = self._config
+        if record.pace.is_own:
+            return record.pace
         if config.fit == "cues" and (fit_s := cue_length_s(record.extra)):
             return FilePace(fit_s=round(fit_s, 6))
         return record.pace if config.speed is None else FilePace(round(config.speed, 6))

@@ -144,12 +144,7 @@ def new_key_file() -> bytes:
     now = datetime.datetime.now(datetime.timezone.utc)
     root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     root_name, name = (
-        x509.Name(
-            [
-                x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "unknown"),
-                x509.NameAttribute(x509.NameOID.COMMON_NAME, f"unknown {part} of tts-cli"),
-            ]
-        )
+        x509.Name.from_rfc4514_string(f"CN=unknown {part} of tts-cli,O=unknown")
         for part in ("root", "signer")
     )
 
@@ -173,12 +168,8 @@ def new_key_file() -> bytes:
             built = built.add_extension(purpose, False).add_extension(issuer, False)
         return built.sign(root_key, hashes.SHA256())
 
-    pem = serialization.Encoding.PEM
-    parts = [
-        certificate(name, key.public_key(), False),
-        certificate(root_name, root_key.public_key(), True),
-    ]
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return b"".join([*(part.public_bytes(pem) for part in parts), private])
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    signer = certificate(name, key.public_key(), False)
+    root = certificate(root_name, root_key.public_key(), True)
+    private = key.private_bytes(pem, form, serialization.NoEncryption())
+    return signer.public_bytes(pem) + root.public_bytes(pem) + private  # type: ignore[no-any-return]

@@ -9,10 +9,10 @@ clicks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,31 +69,65 @@ def join(
         raise ValueError(f"{len(parts)} parts have {len(pauses_s)} pauses between them")
     if len(parts) == 1 and lead_s is None and tail_s is None:
         return parts[0], [JoinedPart(0, len(parts[0]))]
-    last = len(parts) - 1
-    fade = round(FADE_S * rate_hz)
-    cuts = [trim_to_speech(part, rate_hz) for part in parts]
-    if lead_s is None:
-        cuts[0] = replace(cuts[0], start=0)
-    if tail_s is None:
-        cuts[last] = replace(cuts[last], end=len(parts[last]))
+    pauses = [round(seconds * rate_hz) for seconds in pauses_s]
+    outer = None if lead_s is None else 0, None if tail_s is None else 0
+    pieces = list(joined_pieces(parts, pauses, rate_hz, outer))
+    ends = (pieces[0].first, lead_s), (len(pieces[-1].samples) - pieces[-1].last, tail_s)
+    before, after = (0 if s is None else max(0, round(s * rate_hz) - own) for own, s in ends)
     places: list[JoinedPart] = []
-    place = _silence(lead_s, rate_hz, cuts[0].silence_before)
-    for index, cut in enumerate(cuts):
-        places.append(JoinedPart(place, place + cut.end - cut.start))
-        place = places[-1].end
-        if index < last:
-            existing = cut.silence_after + cuts[index + 1].silence_before
-            place += _silence(pauses_s[index], rate_hz, existing)
-    place += _silence(tail_s, rate_hz, cuts[last].silence_after)
-    joined = np.zeros(place, dtype=parts[0].dtype)
-    for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
-        piece = joined[to.start : to.end]
-        piece[:] = part[cut.start : cut.end]
-        if index or lead_s is not None:
-            fade_in_(piece[:fade])
-        if index < last or tail_s is not None:
-            fade_in_(piece[::-1][:fade])
+    place = before
+    for piece in pieces:
+        start = place + piece.silence
+        place = start + len(piece.samples)
+        places.append(JoinedPart(start, place))
+    joined = np.zeros(place + after, dtype=parts[0].dtype)
+    for piece, to in zip(pieces, places, strict=True):
+        joined[to.start : to.end] = piece.samples
     return joined, places
+
+
+class JoinedPiece(NamedTuple):
+    """A piece as it is joined, in samples."""
+
+    silence: int  # to add before it
+    samples: Array  # (n,) cut and faded
+    first: int  # start of its speech
+    last: int  # end of its speech
+    num_cut: int  # at its start
+
+
+def joined_pieces(
+    parts: Iterable[Array],
+    pauses: Sequence[int],
+    rate_hz: int,
+    outer: tuple[int | None, int | None] = (None, None),
+) -> Iterator[JoinedPiece]:
+    """Yield the pieces of a text one by one.
+
+    Args:
+        parts: each (n,).
+        pauses: samples of silence after each piece but the last.
+        outer: samples that stay outside of the margin at the start of the first piece and at the
+            end of the last one; None: all.
+    """
+    fade, existing = round(FADE_S * rate_hz), 0
+    for index, samples in enumerate(parts):
+        is_first, is_last = index == 0, index == len(pauses)
+        cut = trim_to_speech(samples, rate_hz)
+        silence = 0 if is_first else max(0, pauses[index - 1] - existing - cut.silence_before)
+        start, end = cut.start, cut.end
+        if is_first:
+            start = 0 if outer[0] is None else max(0, start - outer[0])
+        if is_last:
+            end = len(samples) if outer[1] is None else min(len(samples), end + outer[1])
+        piece = samples[start:end].copy()
+        if start > 0 or not is_first or outer[0] == 0:
+            fade_in_(piece[:fade])
+        if end < len(samples) or not is_last or outer[1] == 0:
+            fade_in_(piece[::-1][:fade])
+        first, last = cut.start + cut.silence_before, cut.end - cut.silence_after
+        yield JoinedPiece(silence, piece, first - start, last - start, start)
+        existing = cut.silence_after
 
 
 def rejoin(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
@@ -106,11 +140,6 @@ def rejoin(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
     existing = [a.silence_after + b.silence_before for a, b in pairwise(cuts)]
     pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, existing, strict=True)]
     return join(parts, pauses_s, rate_hz)[0]
-
-
-def _silence(seconds: float | None, rate_hz: int, existing: int) -> int:
-    """Return the samples of silence to add where a piece already has `existing`."""
-    return 0 if seconds is None else max(0, round(seconds * rate_hz) - existing)
 
 
 def loud_span(spreads: Array) -> tuple[int, int] | None:

@@ -63,7 +63,7 @@ class Preset:
         if setting == "format":
             return value in self.formats
         if setting == "sample_rate":
-            return self._has_rate(value)
+            return not self.rates_hz or value in self.rates_hz
         if setting == "bitrate":
             return bool(value >= self.cbr_kbps)
         return setting != "loudness" or bool(value == self.settings[setting])
@@ -88,28 +88,20 @@ class Preset:
             better = replace(better, level_db=target.level_db + middle_db - level_db)
         return None if better == target else better
 
-    def _has_rate(self, rate_hz: int) -> bool:
-        return not self.rates_hz or rate_hz in self.rates_hz
-
     def checks(self, facts: AudioFacts) -> list[LimitCheck]:
         """Compare a file with every limit."""
-        kbps = facts.mp3_kbps if len(facts.mp3_kbps) == 1 else (0,)
-        rates = " or ".join(map(str, self.rates_hz)) or "any"
+        kbps = facts.mp3_kbps[0] if len(facts.mp3_kbps) == 1 else 0
         found = [
-            LimitCheck(
-                "format", facts.format, " or ".join(self.formats), "", facts.format in self.formats
-            ),
-            LimitCheck(
-                "sample rate", str(facts.rate_hz), rates, "Hz", self._has_rate(facts.rate_hz)
-            ),
-            LimitCheck("channels", str(facts.channels), "1", "", facts.channels == 1),
+            _one_of("format", facts.format, self.formats),
+            _one_of("sample rate", facts.rate_hz, self.rates_hz, "Hz"),
+            _one_of("channels", facts.channels, (1,)),
         ]
         level_name = ("RMS", "dB") if self.measure == "rms" else ("loudness", "LUFS")
         for name, value, span, unit in (
             (level_name[0], facts.level_db(self.measure), self.level_db, level_name[1]),
             ("true peak", facts.peak_dbtp, (-inf, self.peak_dbtp), "dBTP"),
             ("noise floor", facts.floor_dbfs, (-inf, self.floor_dbfs), "dB"),
-            ("constant bit rate", kbps[0], (self.cbr_kbps, inf), "kbit/s"),
+            ("constant bit rate", kbps, (self.cbr_kbps, inf), "kbit/s"),
             ("head", facts.head_s, self.head_s, "s"),
             ("tail", facts.tail_s, self.tail_s, "s"),
             ("length", facts.seconds, (-inf, self.length_s), "s"),
@@ -157,6 +149,11 @@ def preset_of(name: str) -> Preset:
 
 def _with_tuples(table: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
+
+
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...], unit: str = "") -> LimitCheck:
+    limit = " or ".join(map(str, allowed)) or "any"
+    return LimitCheck(name, str(value), limit, unit, not allowed or value in allowed)
 
 
 def _compared(name: str, value: float | None, unit: str, low: float, high: float) -> LimitCheck:

@@ -42,6 +42,7 @@ class PostProcessReport:
     speed: float = 1.0  # [number] speed of the speech compared with its synthesis (since 0.4)
     # length that the file had to fit into; null: none was requested (since 0.4)
     fit_s: float | None = None
+    is_own_pace: bool = False  # whether `speed` or `fit_s` is the row's own field (since 0.5)
     level: LoudnessReport = field(default_factory=LoudnessReport)
 
     @property
@@ -58,6 +59,8 @@ class PostProcessReport:
         """Return a flat dict, as in a line of the journal."""
         values = asdict(self)
         level = values.pop("level")
+        if not self.is_own_pace:
+            del values["is_own_pace"]
         return {
             name: round(value, 3 if "_db" in name else 6) if isinstance(value, float) else value
             for name, value in (values | level).items()
@@ -102,7 +105,7 @@ class PostProcessing:
         """High-pass, trim, stretch and pad (n,) float32 samples, n >= 1, at the model's rate."""
         if self.highpass_hz is not None:
             samples = highpass(samples, rate_hz, self.highpass_hz)
-        applied, (speed, fit_s) = PostProcessReport(self.highpass_hz), self.pace
+        applied, (speed, fit_s, is_own) = PostProcessReport(self.highpass_hz), self.pace
         is_too_long = fit_s is not None and len(samples) > fit_s * rate_hz
         if self.is_trimmed or is_too_long:
             start, end = trim(samples, rate_hz)
@@ -122,7 +125,7 @@ class PostProcessing:
         if before or after:
             samples = np.pad(samples, (before, after))
         applied = replace(applied, pad_start_s=before / rate_hz, pad_end_s=after / rate_hz)
-        return samples, replace(applied, speed=speed, fit_s=fit_s)
+        return samples, replace(applied, speed=speed, fit_s=fit_s, is_own_pace=is_own)
 
     def level(
         self, samples: Array, rate_hz: int, applied: PostProcessReport

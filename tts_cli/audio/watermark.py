@@ -54,24 +54,19 @@ class Watermark:
         path = Path(str(spec and spec.origin)).parent / WEIGHTS
         self._encoder = _stack(BANDS, BANDS)
         self._decoders = {name: _stack(BANDS, 2) for name in ("slow", "normal", "fast")}
+        stacks = {"encoder.layers": self._encoder}
+        stacks |= {f"decoder.{name}_layers": stack for name, stack in self._decoders.items()}
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)["model"]
-            self._load(state)
+            for start, stack in stacks.items():
+                own = {
+                    name: state[f"{start}.{name.replace('.', '.conv.')}"]
+                    for name in stack.state_dict()
+                }
+                stack.load_state_dict(own)
         except (OSError, KeyError, RuntimeError, ValueError) as error:
             remedy = extras.remedy_of("watermark")
             raise SetupError(f"{path}: cannot be read: {error}", remedy) from error
-
-    def _load(self, state: dict[str, Tensor]) -> None:
-        stacks = {"encoder.layers": self._encoder}
-        stacks |= {f"decoder.{name}_layers": stack for name, stack in self._decoders.items()}
-        for prefix, stack in stacks.items():
-            start = f"{prefix}."
-            own = {
-                name.removeprefix(start).replace(".conv.", "."): value
-                for name, value in state.items()
-                if name.startswith(start)
-            }
-            stack.load_state_dict(own)
 
     @torch.inference_mode()
     def added(self, samples: Array, rate_hz: int) -> Array:

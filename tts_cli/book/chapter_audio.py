@@ -7,7 +7,7 @@ of the first row and the end of the last one do not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from tts_cli.audio.file import (
     wav_header,
 )
 from tts_cli.audio.inspection import AudioFacts, inspect
-from tts_cli.audio.join import FADE_S, MARGIN_S, Array, fade_in_, trim_to_speech
+from tts_cli.audio.join import MARGIN_S, Array, joined_pieces
 from tts_cli.audio.loudness import LevelTarget
 from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
@@ -191,8 +191,8 @@ def _rate_of(path: Path) -> int:
         raise RowError(f"{path}: cannot be read: {error}", "synthesize it again") from error
 
 
-def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
-    """(n,) samples of a row."""
+def _read(path: Path, rate_hz: int, is_int16: bool, highpass_hz: float | None) -> Array:
+    """Return (n,) samples of a row, high-passed."""
     try:
         samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
     except (soundfile.LibsndfileError, OSError) as error:
@@ -201,54 +201,29 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
         raise RowError(
             f"{path}: is not mono audio of {rate_hz} Hz like the rows before", "synthesize it again"
         )
-    return np.asarray(samples)
+    return samples if highpass_hz is None else highpass(samples, rate_hz, highpass_hz)
 
 
 def _pieces(
-    takes: Iterable[RowAudio], rate_hz: int, is_int16: bool, treatment: PostProcessing
+    takes: Sequence[RowAudio], rate_hz: int, is_int16: bool, treatment: PostProcessing
 ) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
     """Yield the samples of a chapter: those of rows, and the silence between them.
 
     A row has three positions relative to its first sample here: start and end of its speech, and
     the first sample of its file. Silence has None.
     """
-    fade = round(FADE_S * rate_hz)
-    takes = list(takes)
-    pause, existing = 0, 0  # samples: pause after the last row, and the silence at its end
     front, behind = (round(seconds * rate_hz) for seconds in treatment.pad_s)
     if front:
         yield treatment.quiet(front), None
-    for index, take in enumerate(takes):
-        is_first, is_last = index == 0, index == len(takes) - 1
-        samples = _read(take.path, rate_hz, is_int16)
-        if treatment.highpass_hz is not None:
-            samples = highpass(samples, rate_hz, treatment.highpass_hz)
-        cut = trim_to_speech(samples, rate_hz)
-        spoken = cut.start + cut.silence_before, cut.end - cut.silence_after
-        if is_first:
-            cut = replace(cut, start=_outer(cut.start, rate_hz) if treatment.is_trimmed else 0)
-        else:
-            silence = max(0, pause - existing - cut.silence_before)
-            yield treatment.quiet(silence).astype(samples.dtype), None
-        if is_last:
-            end = len(samples)
-            if treatment.is_trimmed:
-                end -= _outer(len(samples) - cut.end, rate_hz)
-            cut = replace(cut, end=end)
-        piece = samples[cut.start : cut.end]
-        if cut.start > 0 or not is_first:
-            fade_in_(piece[:fade])
-        if cut.end < len(samples) or not is_last:
-            fade_in_(piece[::-1][:fade])
-        yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
-        pause, existing = round(take.pause_after_s * rate_hz), cut.silence_after
+    outer = round((TRIM_MARGIN_S - MARGIN_S) * rate_hz) if treatment.is_trimmed else None
+    pauses = [round(take.pause_after_s * rate_hz) for take in takes[:-1]]
+    rows = (_read(take.path, rate_hz, is_int16, treatment.highpass_hz) for take in takes)
+    for index, piece in enumerate(joined_pieces(rows, pauses, rate_hz, (outer, outer))):
+        if index:
+            yield treatment.quiet(piece.silence).astype(piece.samples.dtype), None
+        yield piece.samples, (piece.first, piece.last, -piece.num_cut)
     if behind:
         yield treatment.quiet(behind), None
-
-
-def _outer(cut: int, rate_hz: int) -> int:
-    """Return the samples to cut off at an end of a chapter, where the margin is larger."""
-    return max(0, cut - round((TRIM_MARGIN_S - MARGIN_S) * rate_hz))
 
 
 @dataclass(frozen=True)

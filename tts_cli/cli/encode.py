@@ -98,6 +98,8 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
     lines += capped(left, MAX_NAMED, "not possible: {} more; --json lists all")
     if approved:
         lines.append(f"left out: {events.num(Event.NOT_APPROVED)}, not approved")
+    if own := events.of(Event.OWN_PACE).count:
+        lines.append(f"{counted(own, 'row')} with `speed` or `duration_s`: as in the manifest")
     if gone.count:
         rows = counted(gone.count, "row is", "rows are")
         why = f"no longer in {folder}/" + " or not approved" * approved

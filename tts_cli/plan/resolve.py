@@ -366,9 +366,10 @@ def pace_of(row: Row, config: RunConfig) -> FilePace:
     if fit_s is None and row.speed is None and config.fit == "cues":
         fit_s = cue_length_s(row.extra or {})
     if fit_s is not None and fit_s > 0:
-        return FilePace(fit_s=round(fit_s, 6))
-    speed = row.speed if row.speed is not None else config.speed
-    return AS_SYNTHESIZED if speed is None else FilePace(round(speed, 6))
+        return FilePace(fit_s=round(fit_s, 6), is_own=row.duration_s is not None)
+    if row.speed is not None:
+        return FilePace(round(row.speed, 6), is_own=True)
+    return AS_SYNTHESIZED if config.speed is None else FilePace(round(config.speed, 6))
 
 
 _SAMPLING = '"sampling":null'  # unique in the JSON, since quotes inside of texts are escaped

@@ -17,9 +17,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
+from pathlib import Path
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import shown
+from tts_cli.plain import read_table
 from tts_cli.sources.ids import as_id, fold_id, id_problem
 from tts_cli.sources.item import Dialect, ManifestFile
 from tts_cli.sources.jsonl import Lines
@@ -52,7 +54,7 @@ _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
 _MAX_LABEL_CHARS = 64
-_READINGS = ("phones", "tones", "word2ph")  # columns after the text in lists of Bert-VITS2
+_FORMS = Path(__file__).parent / "data" / "lists.toml"
 _MIN_LIKENESS = 0.5  # of a text and the same text in words
 
 OpenLines = Callable[[], AbstractContextManager[Lines]]
@@ -250,21 +252,13 @@ def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
         return ()
     is_id = all(id_problem(cell) is None and not _AUDIO.search(cell) for cell in first)
     head = "id" if is_id else PATH
-    if len(others) == 1 and _is_text(others[0]):
-        return head, "text"
-    if len(others) == 2 and _is_text(others[1]) and _is_alike(*others):
-        return head, "text", "words"
-    if len(others) == 2 and _is_label(others[0]) and _is_text(others[1]):
-        return head, "speaker", "text"
-    if len(others) == 2 and _is_text(others[0]) and _is_label(others[1]):
-        return head, "text", "speaker"
-    has_voices = len(others) in (3, 4) and _is_audio(others[1]) and _is_text(others[2])
-    if has_voices and all(map(_is_audio, others[3:])):
-        return (head, "ref_text", "ref_audio", "text", "truth")[: len(others) + 1]
-    is_tagged = len(others) in (3, 6) and _is_label(others[0]) and all(map(_CODE.match, others[1]))
-    if not is_tagged or not _is_text(others[2]):
-        return ()
-    return (head, "speaker", "language", "text", *_READINGS[: len(others) - 3])
+    for form in read_table(_FORMS)["columns"]:
+        names = form["names"]
+        pairs = zip(names, others, strict=False)
+        fits = len(names) == len(others) and all(_TESTS.get(name, bool)(one) for name, one in pairs)
+        if fits and ("words" not in names or _is_alike(*others)):
+            return (head, *names)
+    return ()
 
 
 def _is_key(columns: list[list[str]]) -> bool:
@@ -290,6 +284,20 @@ def _is_label(cells: list[str]) -> bool:
     if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
         return False
     return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
+
+
+def _are_codes(cells: list[str]) -> bool:
+    return all(map(_CODE.match, cells))
+
+
+# Tests of the cells of columns by name; the others may have anything.
+_TESTS: dict[str, Callable[[list[str]], bool]] = {
+    "text": _is_text,
+    "speaker": _is_label,
+    "language": _are_codes,
+    "ref_audio": _is_audio,
+    "truth": _is_audio,
+}
 
 
 def _is_alike(texts: list[str], others: list[str]) -> bool:

@@ -30,32 +30,13 @@ _MIN_RATIO = 0.75  # of similarity; "context" does not mean "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
 
 MAX_NAME_CHARS = 200
-ALIASES = {
-    "input": "text",
-    "speaker": "voice",
-    "lang": "language",
-    "instructions": "instruct",
-    "role": "character",
-}
-# Kind of value by field; `x_vector_only_mode` is an older form of clone_mode.
-KINDS = {
-    "id": "id",
-    "text": "text",
-    "character": "name",
-    "voice": "name",
-    "language": "name",
-    "instruct": "text",
-    "ref_audio": "path",
-    "ref_text": "text",
-    "clone_mode": "clone",
-    "x_vector_only_mode": "bool",
-    "seed": "int",
+_FIELDS = read_table(Path(__file__).parent / "data" / "fields.toml")
+ALIASES: dict[str, str] = _FIELDS["aliases"]
+# Kind of value by field.
+KINDS: dict[str, str] = {
+    **_FIELDS["kinds"],
     **{name: setting.kind.__name__ for name, setting in SETTINGS.items()},
-    "max_frames": "int",
-    "max_seconds": "float",
-    "speed": "float",
-    "duration_s": "float",
-    "lexicon": "text",
+    **_FIELDS["kinds_after_sampling"],
 }
 
 

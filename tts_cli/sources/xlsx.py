@@ -13,17 +13,11 @@ from typing import TYPE_CHECKING, BinaryIO
 from tts_cli.errors import ManifestError
 from tts_cli.named import first_few, nearest, shown
 from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
+from tts_cli.sources.cells import MAX_FILE_BYTES, SAVE_AS_CSV, Grid, Sheet, column_letters
 from tts_cli.sources.item import Item
 from tts_cli.sources.other_workbooks import OdsFile, XlsFile
 from tts_cli.sources.table import TableHeader
-from tts_cli.sources.xlsx_scan import (
-    MAX_FILE_BYTES,
-    SAVE_AS_CSV,
-    Grid,
-    Sheet,
-    XlsxFile,
-    column_letters,
-)
+from tts_cli.sources.xlsx_file import XlsxFile
 
 if TYPE_CHECKING:
     from tts_cli.sources.item import ManifestFile
@@ -47,7 +41,7 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
     if is_first:
         _tell(book.sheets, sheet, grid, name)
     header: TableHeader | None = None
-    for index, cells in enumerate(grid.rows):
+    for index, cells in enumerate(grid.rows()):
         has_problem = any((index, column) in grid.problems for column in range(len(cells)))
         if not has_problem and not any(map(str.strip, cells)):
             continue

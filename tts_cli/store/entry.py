@@ -229,8 +229,8 @@ class JournalEntry(msgspec.Struct, frozen=True):
     @property
     def pace(self) -> FilePace:
         """Return the pace that was requested of its file."""
-        fit_s = self._applied("fit_s")
-        return FilePace(fit_s=fit_s) if fit_s else FilePace(self.speed)
+        fit_s, is_own = self._applied("fit_s"), (self.applied or {}).get("is_own_pace") is True
+        return FilePace(1.0 if fit_s else self.speed, fit_s or None, is_own)
 
     def _applied(self, name: str) -> float:
         value = self.applied.get(name) if self.applied else None

@@ -4,7 +4,7 @@ A lexicon is a file of tab-separated lines in UTF-8: `from`, `to`, `language`, `
 The last three are optional: without a language, or with `any`, an entry applies to all languages;
 `case` is `any` (the default) or `exact`; `alphabet` is `text` (the default), or that of the sounds
 in `to`, see `phones`. A first line with the names of the columns is a header, in any order. Blank
-lines and lines that begin with `#` are ignored. A file in XML is read by `pls`.
+lines and lines that begin with `#` are ignored. A file in XML is a Pronunciation Lexicon (PLS).
 
 Only whole words are replaced (`cat` does not match `cats`), except in scripts without spaces. If
 several entries match, the longest wins, then the one of the row's language, then the one with exact
@@ -20,13 +20,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 from tts_cli.errors import UsageError
 from tts_cli.plain import read_given
 from tts_cli.text import phones
 from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import Edit, mask
-from tts_cli.text.pls import is_pls, pls_cells
 from tts_cli.text.rule import one_of
 from tts_cli.text.tables import script
 from tts_cli.text.unicode import clean_unicode
@@ -42,6 +43,7 @@ MAX_BYTES = 8 << 20
 MAX_CHARS = 200  # of one cell
 MAX_PROBLEMS = 20  # named in one message
 
+_PLS = "{http://www.w3.org/2005/01/pronunciation-lexicon}"
 _STRAIGHT = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\uff07"), "'")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Scripts that write no spaces, or join endings to words as Korean does: Thai, Lao, Burmese, Khmer,
@@ -203,99 +205,87 @@ def _straight(text: str) -> str:
 
 def read_lexicon(path: Path) -> Lexicon:
     """Read a file. UsageError names every bad line, up to MAX_PROBLEMS."""
-    content = _content(path)
+    try:
+        content = read_given(path, MAX_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read the lexicon {path}: {error.strerror}") from None
+    is_xml = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
     problems: list[str] = []
-    entries = _Entries()
-    columns: Sequence[str] | None = None
-    for number, raw, cells in _rows(path, content):
-        if columns is None:
-            columns = _header(cells) or COLUMNS
-            if columns is not COLUMNS or cells == list(COLUMNS):
-                continue
+    # By key and form of the apostrophe; whether the line was `clean_unicode` already.
+    found: dict[tuple[Any, str], tuple[Entry, bool]] = {}
+    for number, cells, columns, is_clean in (_pls_rows if is_xml else _table_rows)(path, content):
         entry = _entry(cells, columns, number)
         if isinstance(entry, str):
             problems.append(f"{path}:{number}: {entry}")
-        elif (before := entries.add(entry, is_clean=clean_unicode(raw) == raw)) is not None:
-            problems.append(f"{path}:{number}: {entry.written!r} is already in line {before}")
+            continue
+        place = entry.key, entry.written.lower()
+        before, was_clean = found.get(place, (None, False))
+        if before is not None and is_clean == was_clean:
+            problems.append(f"{path}:{number}: {entry.written!r} is already in line {before.line}")
+        elif before is None or is_clean:  # a form that is read wins over one that becomes it
+            found[place] = entry, is_clean
     if problems:
         more = len(problems) - MAX_PROBLEMS
         shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])
         raise UsageError("the lexicon has invalid lines:\n" + "\n".join(shown))
-    return Lexicon(tuple(entries.found), path, hashlib.sha256(content).hexdigest())
+    entries = {(one.key, one.spoken): one for one, _ in reversed(found.values())}
+    return Lexicon(tuple(reversed(entries.values())), path, hashlib.sha256(content).hexdigest())
 
 
-class _Entries:
-    """The entries of a file as they come. Of those that are one but for the form of letters or of
-    an apostrophe equal ones merge, and what was written in the form that is read wins.
-    """
-
-    def __init__(self) -> None:
-        self.found: list[Entry] = []
-        self._is_clean: list[bool] = []
-        self._by_key: dict[tuple[str, str | None, bool], list[int]] = {}
-
-    def add(self, entry: Entry, *, is_clean: bool) -> int | None:
-        """Take an entry. Returns the line of the very same one, which is a mistake.
-
-        Args:
-            is_clean: its line was `clean_unicode` already.
-        """
-        same = self._by_key.setdefault(entry.key, [])
-        for place in same:
-            other, is_other_clean = self.found[place], self._is_clean[place]
-            if not other.has_form(entry.written):
-                continue
-            is_equal = other.spoken == entry.spoken
-            if is_clean == is_other_clean and (is_clean or not is_equal):
-                return other.line
-            if is_clean and not is_equal:
-                self.found[place], self._is_clean[place] = entry, True
-            return None
-        if all(self.found[place].spoken != entry.spoken for place in same):
-            same.append(len(self.found))
-            self.found.append(entry)
-            self._is_clean.append(is_clean)
-        return None
+# Number of a line or lexeme, its cells, their columns, and whether the line is `clean_unicode`.
+_Row = tuple[int, list[str], Sequence[str], bool]
 
 
-def _content(path: Path) -> bytes:
-    """Return the file's content. Raises UsageError: it cannot be read, or is too large."""
-    try:
-        return read_given(path, MAX_BYTES)
-    except OSError as error:
-        raise UsageError(f"cannot read the lexicon {path}: {error.strerror}") from None
-
-
-def _lines(path: Path, content: bytes) -> list[str]:
-    """Return the file's lines. Raises UsageError: it is not UTF-8."""
+def _table_rows(path: Path, content: bytes) -> Iterator[_Row]:
+    """Yield the lines of a table. Raises UsageError: it is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: is not UTF-8", "save the lexicon as UTF-8") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def _rows(path: Path, content: bytes) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield number, content and cells of each entry. Raises UsageError."""
-    if is_pls(content):
-        try:
-            for number, found in pls_cells(content):
-                yield number, "", [clean_unicode(cell).strip() for cell in found]
-        except ValueError as error:
-            raise UsageError(f"{path}: {error}", "give a table, or a valid .pls file") from None
-        return
-    for number, raw in enumerate(_lines(path, content), 1):
+        number = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{number}: is not UTF-8", "save the lexicon as UTF-8") from None
+    columns: Sequence[str] | None = None
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, raw in enumerate(lines, 1):
         line = clean_unicode(raw)
-        if line.strip() and not line.startswith("#"):
-            yield number, raw, [cell.strip() for cell in line.split("\t")]
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if columns is None:
+            names = [cell.lower() for cell in cells]
+            is_header = {"from", "to"} <= set(names) <= set(COLUMNS)
+            columns = names if is_header and len(set(names)) == len(names) else COLUMNS
+            if columns is names:
+                continue
+        yield number, cells, columns, line == raw
 
 
-def _header(cells: Sequence[str]) -> Sequence[str] | None:
-    """The columns a header names; None for an entry."""
-    names = [cell.lower() for cell in cells]
-    is_header = {"from", "to"} <= set(names) <= set(COLUMNS) and len(set(names)) == len(names)
-    return names if is_header else None
+def _pls_rows(path: Path, content: bytes) -> Iterator[_Row]:
+    """Yield the entries of a Pronunciation Lexicon of the W3C (PLS 1.0). Raises UsageError.
+
+    Each `grapheme` of a `lexeme` gets the first `alias`, else the first `phoneme`. Alphabets are
+    IPA, which is PLS's own, and `x-arpabet` or `x-pinyin`.
+    """
+    remedy = "give a table, or a valid .pls file"
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:  # whose entities could be endless
+        raise UsageError(f"{path}: has a document type; remove it", remedy)
+    try:
+        root = ElementTree.fromstring(content)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise UsageError(f"{path}: is not valid XML: {error}", remedy) from None
+    if root.tag != f"{_PLS}lexicon":
+        raise UsageError(f"{path}: is not a pronunciation lexicon (PLS)", remedy)
+    language = root.get("{http://www.w3.org/XML/1998/namespace}lang") or ANY
+    for number, lexeme in enumerate(root.iter(f"{_PLS}lexeme"), 1):
+        alias, phoneme = (lexeme.find(f"{_PLS}{name}") for name in ("alias", "phoneme"))
+        chosen, alphabet = alias, phones.TEXT
+        if alias is None and phoneme is not None:
+            own = phoneme.get("alphabet") or root.get("alphabet")
+            chosen, alphabet = phoneme, own or phones.IPA
+        for one in lexeme.iter(f"{_PLS}grapheme"):
+            texts = ("" if text is None else text.text or "" for text in (one, chosen))
+            written, spoken = (clean_unicode(" ".join(text.split())) for text in texts)
+            cells = [written, spoken, language, ANY, alphabet.removeprefix("x-")]
+            yield number, cells, COLUMNS, True
 
 
 def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | str:
