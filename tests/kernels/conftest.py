@@ -63,9 +63,9 @@ def with_reference() -> Callable[..., Any]:
 def refused(with_kernel: Callable[..., Any]) -> Callable[..., None]:
     """Check that an operation refuses arguments with a ValueError that has some words."""
 
-    def check(words: str, function: Callable[..., Any], *args: Any) -> None:
+    def check(words: str, function: Callable[..., Any], *args: Any, **named: Any) -> None:
         with pytest.raises(ValueError, match=words):
-            with_kernel(function, *args)
+            with_kernel(function, *args, **named)
 
     return check
 

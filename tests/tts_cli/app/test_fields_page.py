@@ -168,7 +168,7 @@ def test_tables_are_what_is_written(
         "finish": Finish,
         "remark": Remark._fields,
         "part": part_facts(piece, Result(error="no end"), JoinedPart(0, 1), 24_000),
-        "applied": PostProcessReport().as_dict(),
+        "applied": PostProcessReport(is_own_pace=True).as_dict(),
         "source": kept,
         "run": written,
         "wanted_voice": FreeVoices.facts(wanted)[0],

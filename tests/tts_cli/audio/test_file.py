@@ -7,10 +7,12 @@ import io
 import numpy as np
 import pytest
 import soundfile
+from safetensors.numpy import load
 
 from tts_cli.audio.file import (
     check_format,
     encode,
+    encode_codes,
     in_blocks,
     resample,
     to_float,
@@ -122,3 +124,11 @@ def test_an_old_libsndfile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soundfile, "check_format", lambda *_: False)
     with pytest.raises(SetupError, match="cannot write mp3"):
         check_format("mp3", "PCM_16", RATE)
+
+
+def test_codes() -> None:
+    codes = np.arange(32).reshape(2, 16)
+    tensor = load(encode_codes(codes))["codes"]
+    assert tensor.dtype == np.int16
+    assert (tensor == codes).all()
+    assert load(encode_codes(codes.T))["codes"].shape == (16, 2)

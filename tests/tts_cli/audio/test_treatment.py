@@ -91,3 +91,10 @@ def test_a_missing_package_is_told_before_anything_is_spoken(
         with pytest.raises(SetupError, match="is not installed; pip install"):
             PostProcessing.of(config).require_packages()
     PostProcessing.of(RunConfig(trim=True, pad=(1.0, 1.0))).require_packages()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 100])
+def test_short_rows_are_filtered_too(length: int) -> None:
+    found = highpass(bursts(1)[:length], RATE_HZ, 80)
+    assert found.shape == (length,)
+    assert np.isfinite(found).all()

@@ -60,7 +60,7 @@ def test_it_equals_the_spectrogram_of_librosa() -> None:
     assert np.abs(spectrogram(samples) - theirs.T).max() < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_are_those_of_the_package() -> None:
     """Of `speechmos.dnsmos.run` 0.0.1.1 with librosa 0.11: speech, beside it, both, P.808. The mean
     of seven windows.

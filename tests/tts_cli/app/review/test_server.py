@@ -140,7 +140,8 @@ def test_requests_that_make_no_sense(shared: tuple[Path, Review]) -> None:
     json_type = {"content-type": "application/json"}
     assert request(address, json_type, b"{" * 99).status == 400
     assert request(address, json_type, b"[" * 100_000).status == 400
-    assert request(address, json_type, b" " * (2 << 20)).status == 413
+    # Only announced: the server answers before it reads.
+    assert request(address, {**json_type, "content-length": str(2 << 20)}, b" ").status == 413
     for name, values in (
         ("pick", ["a"]),
         ("pick", ["a", True]),
