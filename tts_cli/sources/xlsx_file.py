@@ -183,6 +183,8 @@ class _SheetReader:
         kind, place = cell.get("t", "n"), (self._row, self._column)
         shown = text
         if kind == "s" and text:
+            if text.startswith("-"):
+                raise ValueError(f"{text[:20]} is not the number of a shared text")
             shown = self._texts[int(text)]
         elif kind == "b" and text:
             shown = cell_text(text.strip() in ("1", "true"))

@@ -248,7 +248,7 @@ class TestHostile:
         with bounded("shared", tmp_path):
             assert sum(isinstance(row, Row) for row in read_rows(source)) == 30_000
 
-    @pytest.mark.parametrize("value", ["9", "-9", "x", "1.5"])
+    @pytest.mark.parametrize("value", ["9", "-1", "x", "1.5"])
     def test_a_shared_text_that_is_not_there(self, make_source: MakeSource, value: str) -> None:
         cell = f'<row><c t="s"><v>{value}</v></c></row>'
         content = bare_workbook(sheet_xml(TEXT_ROW + cell), sharedStrings="<sst><si/></sst>")
