@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 MAX_INVALID = 20  # rows that are remembered
-_BATCH = 256  # rows that are looked up together
+_BATCH = 64  # rows that are looked up together
 
 
 class Plan:
