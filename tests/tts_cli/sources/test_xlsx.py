@@ -231,6 +231,11 @@ class TestHostile:
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + rows)))
         assert "xl/worksheets/sheet1.xml: is damaged: " in said
 
+    def test_rows_without_a_place_follow_each_other(self, make_source: MakeSource) -> None:
+        sheet = sheet_xml(TEXT_ROW + "<row><c><v>1</v></c></row>" * 2)
+        rows = read(make_source, bare_workbook(sheet))
+        assert [(row.line, row.text) for row in rows] == [(2, "1"), (3, "1")]
+
     def test_small_letters_name_columns(self, make_source: MakeSource) -> None:
         far = '<row r="2"><c r="zzz999"><v>1</v></c></row>'
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + far)))
