@@ -220,10 +220,10 @@ def read_lexicon(path: Path) -> Lexicon:
             continue
         place = entry.key, entry.written.lower()
         before, was_clean = found.get(place, (None, False))
-        if before is not None and is_clean == was_clean:
-            problems.append(f"{path}:{number}: {entry.written!r} is already in line {before.line}")
-        elif before is None or is_clean:  # a form that is read wins over one that becomes it
+        if before is None or is_clean > was_clean:  # a form that is read wins over one made of it
             found[place] = entry, is_clean
+        elif is_clean == was_clean and (is_clean or before.spoken != entry.spoken):
+            problems.append(f"{path}:{number}: {entry.written!r} is already in line {before.line}")
     if problems:
         more = len(problems) - MAX_PROBLEMS
         shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])

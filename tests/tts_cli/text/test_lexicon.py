@@ -134,6 +134,13 @@ def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path)
     ]
 
 
+def test_equal_lines_in_another_form_of_letters_are_one(lexicon: Write) -> None:
+    line = "cafe\u0301\tka fay\n"
+    assert say(lexicon(2 * line), "A caf\u00e9.") == "A ka fay."
+    with pytest.raises(UsageError, match="is already in line 1"):
+        lexicon(line + line.replace("ka fay", "cuppa"))
+
+
 def test_what_is_no_text_file_is_refused(lexicon: Write, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"words\.tsv:3: is not UTF-8; save"):
         lexicon(b"\na\tb\n\xff\xfe\n")
