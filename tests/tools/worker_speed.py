@@ -58,17 +58,6 @@ def lines_of(journal: Path) -> int:
     return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
-def kill_one(process: subprocess.Popen[bytes], journal: Path, rows: int) -> None:
-    """Kill a worker once so many rows are recorded."""
-    while process.poll() is None:
-        if lines_of(journal) >= rows:
-            victim = workers_of(process.pid)[0]
-            os.kill(victim, signal.SIGKILL)
-            print(f"killed worker process {victim} after {rows} rows", flush=True)
-            return
-        time.sleep(0.05)
-
-
 class Runs:
     """Runs over one manifest.
 
@@ -80,6 +69,8 @@ class Runs:
         self.options = options
         self.problems: list[str] = []
         self.first_xrt = 0.0
+        self.workers_s = 0.0  # of the run of which nobody was killed
+        self.killed_s = 0.0  # when a worker was killed, in seconds since 1970
 
     def run(self, name: str, num_rows: int, *flags: str, kill_at: int | None = None) -> None:
         """Speak rows into a folder of a run's own, and say what came of it."""
@@ -98,17 +89,29 @@ class Runs:
         watch = CpuWatch(process.pid)
         if kill_at is not None:
             args = (process, out / "timings.jsonl", kill_at)
-            threading.Thread(target=kill_one, args=args, daemon=True).start()
+            threading.Thread(target=self.kill_one, args=args, daemon=True).start()
         code = process.wait()
         process_s = time.monotonic() - started_s
         watch.end()
         self.show(name, out, num_rows, code, process_s)
         if (out / "run.json").exists():
             show_times(out, watch)
+            self.compare(name, out)
         if kill_at is not None and self.restarts(out) != 1:
             self.problems.append(f"{name}: {self.restarts(out)} restarts instead of 1")
         if not self.problems:
             shutil.rmtree(out)  # gigabytes, in memory perhaps
+
+    def kill_one(self, process: subprocess.Popen[bytes], journal: Path, rows: int) -> None:
+        """Kill a worker once so many rows are recorded."""
+        while process.poll() is None:
+            if lines_of(journal) >= rows:
+                victim = workers_of(process.pid)[0]
+                os.kill(victim, signal.SIGKILL)
+                self.killed_s = time.time()
+                print(f"killed worker process {victim} after {rows} rows", flush=True)
+                return
+            time.sleep(0.05)
 
     def show(self, name: str, out: Path, num_rows: int, code: int, process_s: float) -> None:
         """A line for a run, and one for each of its workers."""
@@ -134,6 +137,29 @@ class Runs:
             more = ("steps", "row_steps", "padded_steps", "restarts", "given_up")
             print("   ", {key: one.get(key) for key in (*shown, *more)}, flush=True)
         self.check(name, out, num_rows, report, code)
+
+    def compare(self, name: str, out: Path) -> None:
+        """How much longer a run took than the survivors and the replacement need at best.
+
+        At best the others go on as before, and only the time from the kill to the first row of the
+        replacement is lost.
+        """
+        report = json.loads((out / "run.json").read_text())
+        wall_s = report["totals"]["wall_s"]
+        if name == "workers":
+            self.workers_s = wall_s
+        elif name == "killed" and self.workers_s and self.restarts(out) == 1:
+            replaced = next(one["number"] for one in report["workers"] if one["restarts"])
+            lines = [json.loads(line) for line in (out / "timings.jsonl").read_text().splitlines()]
+            times = [(line["worker"], datetime.fromisoformat(line["started"]).timestamp(),
+                      line["latency_ms"] / 1000) for line in lines]  # fmt: skip
+            end_s = max(start_s + latency_s for _, start_s, latency_s in times)
+            starts = (at_s for worker, at_s, _ in times if worker == replaced)
+            lost_s = min((at_s for at_s in starts if at_s > self.killed_s), default=end_s)
+            lost_s -= self.killed_s
+            best_s = self.workers_s + lost_s / self.options.workers
+            print(f"    at best {best_s:.2f} s: {self.workers_s:.2f} s, and {lost_s:.2f} s without "
+                  f"a worker; took {wall_s / best_s:.2f} x that", flush=True)  # fmt: skip
 
     def check(self, name: str, out: Path, num_rows: int, report: dict[str, Any], code: int) -> None:
         """Every row is recorded ok once, with its file as it was recorded, and counted so."""
