@@ -60,9 +60,10 @@ quick: $(VENV)/.installed-dev
 long: $(VENV)/.installed-dev
 	$(PYTEST) -m long --durations=10 || test $$? = 5
 
-# The script of the pages: types are checked, and page.js is bundled. Needs Node 20.
+# The script of the pages is formatted, its types are checked, and page.js is bundled. Needs Node 20.
 page:
-	cd tts_cli/checks/page/frontend && npm ci --silent && npm run --silent check && npm run --silent build
+	cd tts_cli/checks/page/frontend && npm ci --silent && npm run --silent format && \
+	npm run --silent check && npm run --silent build
 
 clean:
 	rm -rf $(VENV) wavs build dist *.egg-info

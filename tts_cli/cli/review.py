@@ -26,32 +26,35 @@ _OF_RETAKES = (*_MACHINE, "model", "revision")  # settings that are not the fold
 
 
 _File = partial(click.Path, path_type=Path)
+_HELP = {
+    "--port": "Port of the page, on this machine only.  [default: any free one]",
+    "--no-browser": "Open no browser.",
+    "--reviewer": "Name in your decisions.  [default: your user name]",
+    "--yes": "Let retakes read files that are neither in DIR nor in the working folder around it, "
+    "and download models.",
+    "--csv": "Write the state of every row and all comments as a table; - is stdout.",
+    "--labels": "Write the comments as label tracks for Audacity, one file per take.",
+    "--import": "Add the decisions that a colleague saved in the page of `report`.",
+}
 
 
-def _option(*names: str, **facts: Any) -> Any:
-    return click.option(*names, cls=SectionedOption, **facts)
+def _option(flag: str, *names: str, **facts: Any) -> Any:
+    return click.option(flag, *names, cls=SectionedOption, help=_HELP[flag], **facts)
 
 
 _page_options = group(
     "Page and retakes",
-    _option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", scope=Scope.USERS,
-        help="Port of the page, on this machine only.  [default: any free one]"),
-    _option("--no-browser", is_flag=True, scope=Scope.USERS, help="Open no browser."),
-    _option("--reviewer", metavar="NAME", scope=Scope.USERS,
-        help="Name in your decisions.  [default: your user name]"),
-    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False,
-        help="Let retakes read files that are neither in DIR nor in the working folder around it, "
-        "and download models."),
-)  # fmt: skip
+    _option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", scope=Scope.USERS),
+    _option("--no-browser", is_flag=True, scope=Scope.USERS),
+    _option("--reviewer", metavar="NAME", scope=Scope.USERS),
+    _option("--yes", "is_confirmed", is_flag=True, allow_from_autoenv=False),
+)
 _file_options = group(
     "Decisions as files",
-    _option("--csv", "table", type=_File(dir_okay=False, allow_dash=True), metavar="FILE",
-        help="Write the state of every row and all comments as a table; - is stdout."),
-    _option("--labels", "label_folder", type=_File(file_okay=False), metavar="DIR",
-        help="Write the comments as label tracks for Audacity, one file per take."),
-    _option("--import", "imported", type=_File(), metavar="FILE",
-        help="Add the decisions that a colleague saved in the page of `report`."),
-)  # fmt: skip
+    _option("--csv", "table", type=_File(dir_okay=False, allow_dash=True), metavar="FILE"),
+    _option("--labels", "label_folder", type=_File(file_okay=False), metavar="DIR"),
+    _option("--import", "imported", type=_File(), metavar="FILE"),
+)
 
 
 @click.command("review", cls=SectionedCommand)

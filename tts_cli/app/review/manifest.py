@@ -38,9 +38,7 @@ class ManifestEdit:
 
     def diff(self) -> str:
         """Return the changed lines, with two lines around them."""
-        old, new = (
-            one.decode("utf-8", "replace").splitlines(keepends=True) for one in (self.old, self.new)
-        )
+        old, new = (str(one, "utf-8", "replace").splitlines(True) for one in (self.old, self.new))
         return "".join(difflib.unified_diff(old, new, str(self.path), str(self.path), n=2))
 
     def write(self) -> None:
@@ -81,9 +79,7 @@ def edit_of(source: Manifest, row: Row, text: str) -> ManifestEdit:
 def _notations(form: str, *texts: str) -> list[list[str]]:
     """Return how the old and the new text may be written in a format."""
     if form == "jsonl":
-        return [
-            [json.dumps(one, ensure_ascii=is_ascii) for one in texts] for is_ascii in (False, True)
-        ]
+        return [[json.dumps(one, ensure_ascii=how) for one in texts] for how in (False, True)]
     found = [list(texts)]
     if form in ("csv", "tsv"):
         quoted = ['"' + one.replace('"', '""') + '"' for one in texts]

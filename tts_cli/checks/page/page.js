@@ -76,6 +76,13 @@ ${sha256 ?? ""}`;
     });
     model.byName = new Map(model.rows.map((row) => [row.id, row]));
     haystacks = new Array(model.rows.length);
+    selection.row = model.byName.get(selection.row?.id ?? "") ?? null;
+  }
+  var selection = { row: null };
+  function select(row, how = {}) {
+    const before = selection.row;
+    selection.row = row;
+    emit("select", { ...how, before });
   }
   var takeOf = (row) => row.takes[row.chosen];
   var picks = /* @__PURE__ */ new Map();
@@ -92,6 +99,10 @@ ${sha256 ?? ""}`;
   var stateOf = (row) => ledger.state(row.id, ratedTake(row).sha256 ?? null);
   var commentsOf = (row) => ledger.comments(row.id, shownTake(row).sha256 ?? null);
   var isNamed = (row) => !row.id.startsWith("#");
+  var hasKind = (row, kind2) => row.reasons.some((reason) => reason[0] === kind2);
+  var errorText = ({ error, unit }) => `${(100 * error).toFixed(0)} % of ${unit} wrong`;
+  var scoreText = ({ mos }) => mos && `${mos[0].toFixed(1)} of 5`;
+  var STATUS_TEXT = ["failed", "suspect", "ok"];
   var GROUPS = ["Failed", "Suspect", "OK"];
   var STATUSES = { all: "All", failed: "Failed", suspect: "Suspect", fine: "OK" };
   var GROUP_OF = { failed: 0, suspect: 1, fine: 2 };
@@ -110,36 +121,23 @@ ${sha256 ?? ""}`;
   var MAX_FACETS = 7;
   var MAX_VALUES = 200;
   function facets() {
-    const names = [...new Set(model.rows.flatMap((row) => Object.keys(row.facets)))];
-    const found = names.map((name) => {
-      const counts = /* @__PURE__ */ new Map();
-      for (const { facets: { [name]: value } } of model.rows) {
-        if (value !== void 0) counts.set(value, (counts.get(value) ?? 0) + 1);
-      }
-      return (
-        /** @type {const} */
-        [name, counts]
-      );
-    });
-    return new Map(found.filter(([, { size }]) => size > 1 && size <= MAX_VALUES).slice(0, MAX_FACETS));
+    const found = /* @__PURE__ */ new Map();
+    for (const [name, value] of model.rows.flatMap((row) => Object.entries(row.facets))) {
+      const counts = found.get(name) ?? /* @__PURE__ */ new Map();
+      if (value !== void 0) counts.set(value, (counts.get(value) ?? 0) + 1);
+      found.set(name, counts);
+    }
+    const useful = [...found].filter(([, { size }]) => size > 1 && size <= MAX_VALUES);
+    return new Map(useful.slice(0, MAX_FACETS));
   }
-  var view = {
-    search: "",
-    status: "all",
-    kind: "",
-    review: "",
-    sort: "check",
-    isTurned: false,
-    /** @type {Record<string, string>} */
-    facets: {}
-  };
+  var view = { search: "", status: "all", kind: "", review: "", sort: "check", isTurned: false, facets: {} };
   function haystack(row) {
     const texts = [row.id, row.text, row.spoken_text, row.voice, row.character];
     return haystacks[row.index] ??= texts.filter(Boolean).join("\n").toLowerCase();
   }
   function matches(row, words2) {
     if (view.status !== "all" && row.group !== GROUP_OF[view.status]) return false;
-    if (view.kind && !row.reasons.some((reason) => reason[0] === view.kind)) return false;
+    if (view.kind && !hasKind(row, view.kind)) return false;
     if (view.review === "comment" && !commentsOf(row).length) return false;
     if (view.review && view.review !== "comment" && stateOf(row) !== view.review) return false;
     for (const name in view.facets) if (view.facets[name] && row.facets[name] !== view.facets[name]) return false;
@@ -149,30 +147,186 @@ ${sha256 ?? ""}`;
     const words2 = view.search.toLowerCase().split(/\s+/).filter(Boolean);
     const found = model.rows.filter((row) => matches(row, words2));
     const { value, falls } = SORTS[view.sort];
-    const sign = view.isTurned ? -1 : 1;
-    if (!value) {
-      found.sort((a, b) => a.group - b.group || sign * (b.severity - a.severity || a.index - b.index));
-      return withHeadings(found, (row) => GROUPS[row.group], (row) => row.group);
-    }
-    const factor = falls ? -sign : sign;
-    const ranks = new Map(found.map((row) => [row, factor * (value(row) ?? factor * Infinity)]));
-    const rank = (row) => ranks.get(row) ?? 0;
-    found.sort((a, b) => rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b));
-    const hasChapters = view.sort === "order" && found.some((row) => row.chapter);
-    if (hasChapters) return withHeadings(found, (row) => row.chapter ?? "", () => null);
-    return found.map((row, place) => ({ row, number: place + 1 }));
-  }
-  function withHeadings(sorted, name, group) {
-    const items2 = [];
-    let members = [];
-    sorted.forEach((row, place) => {
-      if (!place || name(sorted[place - 1]) !== name(row)) {
-        items2.push({ heading: name(row), group: group(row), members: members = [] });
-      }
-      members.push(row);
+    const sign = view.isTurned !== (falls ?? false) ? -1 : 1;
+    if (value) {
+      const ranks = new Map(found.map((row) => [row, sign * (value(row) ?? sign * Infinity)]));
+      const rank = (row) => ranks.get(row) ?? 0;
+      found.sort((a, b) => rank(a) === rank(b) ? a.index - b.index : rank(a) - rank(b));
+    } else found.sort((a, b) => a.group - b.group || sign * (b.severity - a.severity || a.index - b.index));
+    const hasHeadings = !value || view.sort === "order" && found.some((row) => row.chapter);
+    const items2 = (
+      /** @type {Item[]} */
+      []
+    );
+    let part = (
+      /** @type {Heading | null} */
+      null
+    );
+    for (const [place, row] of found.entries()) {
+      const [heading, group] = value ? [row.chapter ?? "", null] : [GROUPS[row.group], row.group];
+      if (hasHeadings && part?.heading !== heading) items2.push(part = { heading, group, members: [] });
+      part?.members.push(row);
       items2.push({ row, number: place + 1 });
-    });
+    }
     return items2;
+  }
+
+  // src/dom.js
+  var byId = (id) => (
+    /** @type {T} */
+    document.getElementById(id)
+  );
+  function h(selector, first, ...others) {
+    const [tag, ...classes] = selector.split(".");
+    const element = document.createElement(tag);
+    if (tag === "button") element.setAttribute("type", "button");
+    if (classes.length) element.className = classes.join(" ");
+    const hasAttributes = first?.constructor === Object;
+    for (const [name, value] of Object.entries(hasAttributes ? first : {})) {
+      if ((value ?? false) === false) continue;
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value === true ? "" : value);
+    }
+    const children = hasAttributes ? others : [
+      /** @type {Child} */
+      first,
+      ...others
+    ];
+    for (const child of children.flat()) if (child) element.append(child);
+    return (
+      /** @type {any} */
+      element
+    );
+  }
+  var ICONS = {
+    play: "M7 4.5v15l12.5-7.5z",
+    pause: "M6.5 4.5h4v15h-4zM13.5 4.5h4v15h-4z",
+    up: "M12 5l7 8h-5v6h-4v-6H5z",
+    down: "M12 19l-7-8h5V5h4v6h5z",
+    copy: "M8 3h12v14H8zM10 5v10h8V5zM4 7h2v12h10v2H4z",
+    again: "M12 5a7 7 0 1 1-6.700 5h2.200A5 5 0 1 0 12 7v3L7 6l5-4z",
+    light: "M12 7a5 5 0 1 1 0 10 5 5 0 0 1 0-10zM11 1h2v4h-2zM11 19h2v4h-2zM1 11h4v2H1zM19 11h4v2h-4z",
+    dark: "M20 14.500A8.500 8.500 0 0 1 9.500 4 8.500 8.500 0 1 0 20 14.500z",
+    more: "M12 8l7 8H5z",
+    less: "M12 16l-7-8h14z",
+    approve: "M9.500 18.500L3.500 12.500l2-2 4 4 9-9 2 2z",
+    reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z"
+  };
+  function icon(name) {
+    const [picture, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+    const attributes = { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" };
+    for (const [key, value] of Object.entries(attributes)) picture.setAttribute(key, value);
+    path.setAttribute("d", ICONS[name]);
+    picture.append(path);
+    return picture;
+  }
+  function setIcon(button2, name) {
+    if (button2.dataset.icon === name) return;
+    button2.dataset.icon = name;
+    button2.replaceChildren(icon(name));
+  }
+  function button(label, name, onclick, more = {}) {
+    return h("button.plain", { onclick, ...more }, name && icon(name), label);
+  }
+  var option = (value, text = value) => h("option", { value }, text);
+  function duration(seconds) {
+    if (seconds < 60) return `${seconds.toFixed(1)} s`;
+    const all = Math.round(seconds);
+    const minutes = Math.floor(all / 60) % 60;
+    const rest = String(all % 60).padStart(2, "0");
+    if (all < 3600) return `${minutes}:${rest}`;
+    return `${Math.floor(all / 3600)}:${String(minutes).padStart(2, "0")}:${rest}`;
+  }
+  var format = new Intl.NumberFormat("en");
+  var whole = (number) => format.format(number);
+  var counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
+  var signed = (number) => number.toFixed(1).replace("-", "−");
+  var decibels = (level) => `${signed(level)} dBFS`;
+  var dotted = (texts) => texts.filter(Boolean).join(" · ");
+  var toastTimer = 0;
+  function say(text) {
+    const toast = byId("toast");
+    byId("said").textContent = toast.textContent = text;
+    toast.hidden = false;
+    clearTimeout(toastTimer);
+    toastTimer = window.setTimeout(() => toast.hidden = true, 2500);
+  }
+  var complain = (error) => say(error.message);
+  function copy(text, what) {
+    const done = navigator.clipboard?.writeText(text) ?? Promise.reject();
+    done.then(() => say(`Copied ${what}`)).catch(() => say(`The browser did not allow copying ${what}`));
+  }
+  var memory = {
+    /** @param {string} name @returns {any} */
+    get(name) {
+      try {
+        return JSON.parse(localStorage.getItem(name) ?? "null");
+      } catch {
+        return null;
+      }
+    },
+    /** @param {string} name @param {unknown} value */
+    set(name, value) {
+      try {
+        localStorage.setItem(name, JSON.stringify(value));
+      } catch {
+        say("The browser stores nothing for this page: save your decisions as a file");
+      }
+    }
+  };
+
+  // src/server.js
+  var POLL_MS = 1500;
+  var RELOAD_MS = 3e4;
+  var server = {
+    isThere: false,
+    /** The run that has locked the folder. @type {string | null} */
+    busy: null,
+    /** @type {Job[]} */
+    jobs: [],
+    loaded_ms: 0
+  };
+  async function ask(name, values = null) {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
+      throw new Error("The server of this page has ended: start `tts-cli review` again");
+    });
+    const found = await answer.json().catch(() => ({ error: answer.statusText }));
+    if (!answer.ok) throw new Error([found.error, found.remedy].filter(Boolean).join("; "));
+    return found;
+  }
+  async function reload() {
+    const data = await ask("folder");
+    server.loaded_ms = performance.now();
+    load(data);
+    for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
+    emit("rows");
+  }
+  var polled = Promise.resolve();
+  var poll = () => polled = polled.catch(() => {
+  }).then(askForChanges);
+  async function askForChanges() {
+    const found = await ask("changes", ledger.stored.length);
+    if (found.revision < ledger.stored.length) ledger.stored = [];
+    if (found.decisions.length) {
+      ledger.stored.push(...found.decisions);
+      ledger.rebuild();
+      emit("decided");
+    }
+    const before = { ...server };
+    Object.assign(server, { busy: found.busy, jobs: found.jobs });
+    const known = before.jobs.filter((job) => job.error).map((job) => job.number);
+    for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
+    const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
+    if (found.stamp !== model.data.server?.stamp && isDue) await reload();
+    const hasChanged = before.busy !== server.busy || JSON.stringify(before.jobs) !== JSON.stringify(server.jobs);
+    if (hasChanged) emit("server");
+  }
+  async function watch() {
+    for (; ; ) {
+      await new Promise((done) => setTimeout(done, POLL_MS));
+      await poll().catch((error) => document.hidden || complain(error));
+    }
   }
 
   // src/waveform.js
@@ -191,8 +345,24 @@ ${sha256 ?? ""}`;
     outlines.set(letters, found);
     return found;
   }
+  var wanted = [];
+  function want(id, take) {
+    if (!server.isThere || !take.url || take.waveform !== void 0) return;
+    take.waveform = null;
+    if (!wanted.length) setTimeout(askForWanted, 60);
+    wanted.push([id, take]);
+  }
+  async function askForWanted() {
+    const some = wanted.slice(-200);
+    wanted = [];
+    const pairs = some.map(([id, { take }]) => [id, take]);
+    const found = await ask("outlines", pairs).catch(() => []);
+    some.forEach(([, take], place) => take.waveform = found[place]);
+    emit("drawn");
+  }
   var sizeOf = (canvas2) => ({ width: canvas2.clientWidth, height: canvas2.clientHeight });
-  function drawWaveform(canvas2, take, played = 0, { width, height } = sizeOf(canvas2)) {
+  function drawWaveform(canvas2, id, take, played, { width, height } = sizeOf(canvas2)) {
+    want(id, take);
     if (!width || !height) return;
     const scale = Math.min(window.devicePixelRatio || 1, 2);
     if (canvas2.width !== Math.round(width * scale)) canvas2.width = Math.round(width * scale);
@@ -223,104 +393,6 @@ ${sha256 ?? ""}`;
     pen.fillRect(played * width - 0.75, 0, 1.5, height);
   }
 
-  // src/dom.js
-  var byId = (id) => (
-    /** @type {T} */
-    document.getElementById(id)
-  );
-  function h(tag, attributes = {}, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (value === null || value === void 0 || value === false) continue;
-      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (name === "text") element.textContent = value;
-      else element.setAttribute(name, value === true ? "" : value);
-    }
-    element.append(...children.filter((child) => child !== null && child !== void 0 && child !== false));
-    return element;
-  }
-  var ICONS = {
-    play: "M7 4.5v15l12.5-7.5z",
-    pause: "M6.5 4.5h4v15h-4zM13.5 4.5h4v15h-4z",
-    up: "M12 5l7 8h-5v6h-4v-6H5z",
-    down: "M12 19l-7-8h5V5h4v6h5z",
-    copy: "M8 3h12v14H8zM10 5v10h8V5zM4 7h2v12h10v2H4z",
-    again: "M12 5a7 7 0 1 1-6.700 5h2.200A5 5 0 1 0 12 7v3L7 6l5-4z",
-    light: "M12 7a5 5 0 1 1 0 10 5 5 0 0 1 0-10zM11 1h2v4h-2zM11 19h2v4h-2zM1 11h4v2H1zM19 11h4v2h-4z",
-    dark: "M20 14.500A8.500 8.500 0 0 1 9.500 4 8.500 8.500 0 1 0 20 14.500z",
-    more: "M12 8l7 8H5z",
-    less: "M12 16l-7-8h14z",
-    approve: "M9.500 18.500L3.500 12.500l2-2 4 4 9-9 2 2z",
-    reject: "M6 4l6 6 6-6 2 2-6 6 6 6-2 2-6-6-6 6-2-2 6-6-6-6z"
-  };
-  function icon(name) {
-    const [picture, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
-    const attributes = { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" };
-    for (const [key, value] of Object.entries(attributes)) picture.setAttribute(key, value);
-    path.setAttribute("d", ICONS[name]);
-    picture.append(path);
-    return picture;
-  }
-  function setIcon(button2, name) {
-    if (button2.dataset.icon === name) return;
-    button2.dataset.icon = name;
-    button2.replaceChildren(icon(name));
-  }
-  function button(label, name, run, more = {}) {
-    return h("button", { type: "button", class: "plain", onclick: run, ...more }, name && icon(name), label);
-  }
-  function checkbox(label, key, checked, run) {
-    const box2 = h("input", { type: "checkbox", "data-key": key, checked });
-    box2.onchange = () => run(box2.checked);
-    return h("label", { class: "check" }, box2, label);
-  }
-  var option = (value, text = value) => h("option", { value, text });
-  function duration(seconds) {
-    if (seconds < 60) return `${seconds.toFixed(1)} s`;
-    const all = Math.round(seconds);
-    const minutes = Math.floor(all / 60) % 60;
-    const rest = String(all % 60).padStart(2, "0");
-    if (all < 3600) return `${minutes}:${rest}`;
-    return `${Math.floor(all / 3600)}:${String(minutes).padStart(2, "0")}:${rest}`;
-  }
-  var format = new Intl.NumberFormat("en");
-  var whole = (number) => format.format(number);
-  var counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
-  var decibels = (level) => `${level.toFixed(1).replace("-", "−")} dBFS`;
-  var toastTimer = 0;
-  function say(text) {
-    const toast = byId("toast");
-    byId("said").textContent = toast.textContent = text;
-    toast.hidden = false;
-    clearTimeout(toastTimer);
-    toastTimer = window.setTimeout(() => {
-      toast.hidden = true;
-    }, 2500);
-  }
-  var complain = (error) => say(error.message);
-  async function copy(text, what) {
-    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-    say(isCopied ? `Copied ${what}` : `The browser did not allow copying ${what}`);
-  }
-  var memory = {
-    /** @param {string} name @returns {any} */
-    get(name) {
-      try {
-        return JSON.parse(localStorage.getItem(name) ?? "null");
-      } catch {
-        return null;
-      }
-    },
-    /** @param {string} name @param {unknown} value */
-    set(name, value) {
-      try {
-        localStorage.setItem(name, JSON.stringify(value));
-      } catch {
-        say("The browser stores nothing for this page: save your decisions as a file");
-      }
-    }
-  };
-
   // src/player.js
   var player = {
     audio: new Audio(),
@@ -328,8 +400,6 @@ ${sha256 ?? ""}`;
     row: null,
     place: 0,
     // of its take
-    goesOn: false,
-    // with the next row, at the end
     isLevelled: true,
     // takes of a row are equally loud
     get isPlaying() {
@@ -339,14 +409,14 @@ ${sha256 ?? ""}`;
     get share() {
       return this.audio.duration > 0 ? this.audio.currentTime / this.audio.duration : 0;
     },
-    /** @param {Row} row @param {number} place */
-    isAt(row, place) {
-      return this.row?.id === row.id && this.place === place && this.row.takes[place]?.url === row.takes[place].url;
+    /** Whether a take of a row is loaded. @param {Row} row */
+    has(row) {
+      return this.row?.id === row.id && this.place < row.takes.length;
     },
     /** Load a take. Return whether there is audio. @param {Row} row @param {number} place */
     load(row, place) {
       const { url } = row.takes[place];
-      if (this.isAt(row, place)) return true;
+      if (this.has(row) && this.place === place && this.row?.takes[place]?.url === url) return true;
       this.audio.pause();
       if (!url) {
         say(`${row.id} has no audio`);
@@ -359,8 +429,9 @@ ${sha256 ?? ""}`;
       emit("played");
       return true;
     },
-    /** Make the takes of a row as loud as the quietest of them. */
-    level() {
+    /** Make the takes of a row as loud as the quietest of them, or leave them as they are. @param {boolean} [isLevelled] */
+    level(isLevelled) {
+      this.isLevelled = isLevelled ?? this.isLevelled;
       if (!this.row) return;
       const known = this.row.takes.flatMap((take) => take.url && take.level_dbfs !== void 0 ? [take.level_dbfs] : []);
       const own = this.isLevelled && this.row.takes[this.place].level_dbfs;
@@ -379,20 +450,17 @@ ${sha256 ?? ""}`;
         if (name !== "AbortError" && !this.audio.error) say(`${row.id} cannot be played: ${message}`);
       }
     },
-    /** @param {Row} row @param {number} place */
-    toggle(row, place) {
-      if (this.isAt(row, place) && this.isPlaying) this.audio.pause();
-      else this.play(row, place);
-    },
     /** Move to a share of a take, and play from there. @param {Row} row @param {number} place @param {number} share */
     seek(row, place, share) {
       if (!this.load(row, place)) return;
-      const move2 = () => {
-        this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration;
-      };
+      const move2 = () => this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration;
       if (this.audio.readyState >= 1) move2();
       else this.audio.addEventListener("loadedmetadata", move2, { once: true });
       this.play(row, place);
+    },
+    /** Play a take from a moment. @param {Row} row @param {number} place @param {number} at_s */
+    playFrom(row, place, at_s2) {
+      this.seek(row, place, at_s2 / (row.takes[place].audio_s || 1));
     }
   };
   player.audio.preload = "none";
@@ -408,78 +476,6 @@ ${sha256 ?? ""}`;
     const why = "the file is missing, or the browser does not support its format";
     if (player.row) say(`${player.row.id} cannot be played: ${why}`);
   });
-
-  // src/server.js
-  var POLL_MS = 1500;
-  var RELOAD_MS = 3e4;
-  var server = {
-    isThere: false,
-    /** The run that has locked the folder. @type {string | null} */
-    busy: null,
-    /** @type {Job[]} */
-    jobs: [],
-    revision: 0,
-    stamp: "",
-    loaded_ms: 0
-  };
-  async function ask(name, values = null) {
-    const headers = { "Content-Type": "application/json" };
-    const answer = await fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(values) }).catch(() => {
-      throw new Error("The server of this page has ended: start `tts-cli review` again");
-    });
-    const found = await answer.json().catch(() => ({ error: answer.statusText }));
-    if (!answer.ok) throw new Error([found.error, found.remedy].filter(Boolean).join("; "));
-    return found;
-  }
-  async function reload() {
-    const data = await ask("folder");
-    server.stamp = /** @type {{stamp: string}} */
-    data.server.stamp;
-    server.loaded_ms = performance.now();
-    load(data);
-    for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
-    emit("rows");
-  }
-  async function poll() {
-    const found = await ask("changes", server.revision);
-    if (found.revision < server.revision) ledger.stored = [];
-    if (found.decisions.length) {
-      ledger.stored.push(...found.decisions);
-      ledger.rebuild();
-      emit("decided");
-    }
-    server.revision = found.revision;
-    const [wasBusy, before2] = [server.busy, server.jobs];
-    server.busy = found.busy;
-    server.jobs = found.jobs;
-    const known = before2.filter((job) => job.error).map((job) => job.number);
-    for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
-    const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
-    if (found.stamp !== server.stamp && isDue) await reload();
-    if (wasBusy !== server.busy || JSON.stringify(before2) !== JSON.stringify(server.jobs)) emit("server");
-  }
-  async function watch() {
-    for (; ; ) {
-      await new Promise((done) => setTimeout(done, POLL_MS));
-      await poll().catch((error) => document.hidden || complain(error));
-    }
-  }
-  var wanted = [];
-  function wantWaveform(id, take) {
-    if (!server.isThere || !take.url || take.waveform !== void 0) return;
-    take.waveform = null;
-    if (!wanted.length) setTimeout(drawWanted, 60);
-    wanted.push([id, take]);
-  }
-  async function drawWanted() {
-    const some = wanted.slice(-200);
-    wanted = [];
-    const found = await ask("outlines", some.map(([id, { take }]) => [id, take])).catch(() => []);
-    some.forEach(([, take], place) => {
-      take.waveform = found[place];
-    });
-    emit("drawn");
-  }
 
   // src/review.js
   var STATE_TEXT = {
@@ -505,7 +501,8 @@ ${sha256 ?? ""}`;
       decision.time = (/* @__PURE__ */ new Date()).toISOString();
       return remember();
     }
-    await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+    const notSaved = (error) => say(`Not saved: ${error.message}`);
+    await ask("decide", decision).then(poll).catch(notSaved);
     ledger.own.delete(decision);
     ledger.rebuild();
     emit("decided");
@@ -552,7 +549,8 @@ ${sha256 ?? ""}`;
     byId("change-diff").textContent = diff;
     byId("change-write").onclick = () => {
       dialog2.close();
-      ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
+      const written = () => say("The manifest has the new text");
+      ask("manifest", { id, text, diff }).then(written).catch(complain);
     };
     dialog2.showModal();
   }
@@ -582,29 +580,17 @@ ${sha256 ?? ""}`;
     say(`Saved ${counted(ledger.own.size, "decision")}`);
   }
 
-  // src/selection.js
-  var selection = { row: null };
-  function select(row, how = {}) {
-    selection.row = row;
-    emit("select", how);
-  }
-  on(["rows"], () => {
-    selection.row = model.byName.get(selection.row?.id ?? "") ?? null;
-  });
-
   // src/actions.js
   function togglePlay(row) {
-    player.toggle(row, player.row?.id === row.id && player.isPlaying ? player.place : placeOf(row));
+    if (player.has(row) && player.isPlaying) player.audio.pause();
+    else player.play(row, placeOf(row));
   }
-  function seekAt(row, event) {
-    const box2 = (
-      /** @type {HTMLElement} */
-      event.currentTarget.getBoundingClientRect()
-    );
-    player.seek(row, placeOf(row), (event.clientX - box2.left) / box2.width);
+  function showPlaying(button2, row) {
+    const isPlaying = player.has(row) && player.isPlaying;
+    setIcon(button2, isPlaying ? "pause" : "play");
+    button2.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
   }
   function chooseTake(row, place) {
-    select(row);
     pick(row, place);
     player.play(row, place);
   }
@@ -616,30 +602,24 @@ ${sha256 ?? ""}`;
     const next = known ?? (place === row.chosen ? first : row.chosen);
     if (next < 0) return say(`${row.id} has no other take`);
     other = { id: row.id, place };
-    const at_s2 = player.row?.id === row.id ? player.audio.currentTime : 0;
+    const at_s2 = player.has(row) ? player.audio.currentTime : 0;
     pick(row, next);
-    player.seek(row, next, at_s2 / (row.takes[next].audio_s || 1));
+    player.playFrom(row, next, at_s2);
   }
 
   // src/item.js
-  var STATUS_TEXT = ["failed", "suspect", "ok"];
   function makeItem(row, position, total) {
-    const act = (run) => (event) => {
-      select(row);
-      run(event);
+    const small = (label, name, state) => {
+      const facts2 = { class: `small ${name}`, title: label, "aria-label": label, "data-state": state };
+      return h("button", { ...facts2, onclick: () => toggleState(row, state) }, icon(name));
     };
-    const small = (label, name, state) => h("button", {
-      type: "button",
-      class: `small ${name}`,
-      title: label,
-      "aria-label": label,
-      "data-state": state,
-      onclick: act(() => toggleState(row, state))
-    }, icon(name));
-    const play2 = h("button", { type: "button", class: "round", onclick: act(() => togglePlay(row)) });
-    const canvas2 = h("canvas", { class: "wave", "aria-hidden": "true", onclick: act((event) => seekAt(row, event)) });
-    const length = h("span", { class: "length" });
-    const review2 = h("span", { class: "review" });
+    const play2 = h("button.round", { onclick: () => togglePlay(row) });
+    const canvas2 = h("canvas.wave", { "aria-hidden": "true" });
+    canvas2.onclick = ({ clientX }) => {
+      const { left, width } = canvas2.getBoundingClientRect();
+      player.seek(row, placeOf(row), (clientX - left) / width);
+    };
+    const [length, review2] = [h("span.length"), h("span.review")];
     const marks = [
       small("Approve", "approve", "approved"),
       small("Reject", "reject", "rejected"),
@@ -652,50 +632,32 @@ ${sha256 ?? ""}`;
     });
     const second = row.error ?? row.spoken_text;
     const unknown = `The text is not in timings.jsonl (${counted(row.text_chars ?? 0, "character")})`;
+    const [status, id] = [h("span.status", STATUS_TEXT[row.group]), h("bdi.id", row.id)];
+    const voice = h("span.voice", dotted([row.character, row.voice ?? "no voice"]));
+    const chips = h("span.chips", row.reasons.slice(0, 3).map(chip));
+    const facts = { "data-id": row.id, "data-group": row.group, "aria-posinset": position, "aria-setsize": total };
     const node2 = h(
-      "li",
-      {
-        class: second ? "row two" : "row",
-        "data-id": row.id,
-        "data-group": row.group,
-        "aria-posinset": position,
-        "aria-setsize": total
-      },
+      second ? "li.row.two" : "li.row",
+      facts,
       play2,
-      h("div", { class: "sound" }, canvas2, length),
-      h(
-        "div",
-        { class: "words" },
-        h(
-          "div",
-          { class: "line" },
-          h("span", { class: "status", text: STATUS_TEXT[row.group] }),
-          review2,
-          h("bdi", { class: "id", text: row.id }),
-          h("span", { class: "voice", text: [row.character, row.voice ?? "no voice"].filter(Boolean).join(" · ") }),
-          h("span", { class: "chips" }, ...row.reasons.slice(0, 3).map(chip))
-        ),
-        h("p", { class: row.text === void 0 ? "text unknown" : "text", dir: "auto", text: row.text ?? unknown }),
-        second && h("p", { class: row.error ? "spoken wrong" : "spoken", dir: "auto", text: second })
-      ),
-      h(
-        "div",
-        { class: "side" },
-        h("div", { class: "takes", role: "group", "aria-label": "Takes" }, ...takes),
-        h("div", { class: "actions" }, ...marks)
-      )
+      h("div.sound", canvas2, length),
+      h("div.words", [
+        h("div.line", status, review2, id, voice, chips),
+        h(row.text === void 0 ? "p.text.unknown" : "p.text", { dir: "auto" }, row.text ?? unknown),
+        second && h(row.error ? "p.spoken.wrong" : "p.spoken", { dir: "auto" }, second)
+      ]),
+      h("div.side", h("div.takes", { role: "group", "aria-label": "Takes" }, takes), h("div.actions", marks))
     );
+    node2.addEventListener("click", () => select(row), { capture: true });
     node2.addEventListener("pointerdown", (event) => {
       if (!/** @type {Element} */
       event.target.closest("button, canvas")) select(row, { focus: true });
     });
     function refresh3(size) {
       const [place, state, remarks] = [placeOf(row), stateOf(row), commentsOf(row).length];
-      const isPlaying = player.row?.id === row.id && player.isPlaying;
       const isCurrent = selection.row === row;
-      setIcon(play2, isPlaying ? "pause" : "play");
+      showPlaying(play2, row);
       play2.disabled = !row.takes[place].url;
-      play2.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
       node2.classList.toggle("current", isCurrent);
       node2.setAttribute("aria-current", String(isCurrent));
       for (const one of [node2, play2, ...marks, ...takes]) one.tabIndex = isCurrent ? 0 : -1;
@@ -705,27 +667,25 @@ ${sha256 ?? ""}`;
       }
       takes.forEach((one, at2) => one.setAttribute("aria-pressed", String(at2 === place)));
       node2.dataset.state = state;
-      review2.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" · ");
+      review2.textContent = dotted([STATE_TEXT[state], remarks && counted(remarks, "comment")]);
       review2.hidden = !review2.textContent;
       length.textContent = lengthText(row, row.takes[place]);
       draw(size);
     }
     function draw(size) {
-      const isLoaded = player.row?.id === row.id;
-      const take = row.takes[isLoaded && row.takes[player.place] ? player.place : placeOf(row)];
-      wantWaveform(row.id, take);
-      drawWaveform(canvas2, take, isLoaded ? player.share : 0, size);
+      const [place, share] = player.has(row) ? [player.place, player.share] : [placeOf(row), 0];
+      drawWaveform(canvas2, row.id, row.takes[place], share, size);
     }
     return { node: node2, canvas: canvas2, refresh: refresh3, draw };
   }
   function lengthText(row, take) {
     if (!take.url) return row.group === 0 && !take.audio_s ? "no audio" : "audio missing";
-    return [duration(take.audio_s ?? 0), take.mos && `${take.mos[0].toFixed(1)} of 5`].filter(Boolean).join(" · ");
+    return dotted([duration(take.audio_s ?? 0), scoreText(take)]);
   }
   function chip([kind2, text]) {
     const figure = /[-\d][\d.]*( %| s\b| dBFS| letters per second)?/.exec(text)?.[0] ?? "";
     const short = figure.replace(" letters per second", "/s").replace(/^-/, "−");
-    return h("span", { class: "chip", title: text }, h("b", { text: kind2 }), h("span", { class: "figures", text: ` ${short}` }));
+    return h("span.chip", { title: text }, h("b", kind2), h("span.figures", ` ${short}`));
   }
 
   // src/list.js
@@ -753,14 +713,12 @@ ${sha256 ?? ""}`;
     const rowHeight = NARROW.matches ? 148 : 88;
     waveSize = void 0;
     tops = new Float64Array(items.length + 1);
-    items.forEach((item, place) => {
-      tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING);
-    });
+    items.forEach((item, place) => tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING));
     node.style.height = `${tops[items.length]}px`;
     for (const place of made.keys()) move(place);
     render();
   }
-  var at = (top) => Math.max(0, tops.subarray(0, items.length).findLastIndex((one) => one <= top));
+  var at = (top) => tops.subarray(0, items.length).findLastIndex((one) => one <= Math.max(0, top));
   function render(most = Infinity) {
     if (!items.length) return;
     const top = -node.getBoundingClientRect().top;
@@ -773,24 +731,24 @@ ${sha256 ?? ""}`;
     const missing = wanted2.filter((place) => !made.has(place));
     const fresh = missing.slice(0, most);
     if (fresh.length < missing.length) requestAnimationFrame(() => render(most));
-    let before2;
+    let before;
     for (const place of wanted2) {
       if (fresh.includes(place)) {
         const item = items[place];
         const one = item.row ? makeItem(item.row, item.number, places.size) : makeHeading(item);
         made.set(place, one);
         move(place);
-        if (before2) before2.after(one.node);
+        if (before) before.after(one.node);
         else node.prepend(one.node);
       }
-      before2 = made.get(place)?.node ?? before2;
+      before = made.get(place)?.node ?? before;
     }
     for (const place of fresh) refresh(place);
   }
   function makeHeading({ heading, group, members }) {
-    const number = h("span", { class: "number" });
+    const number = h("span.number");
     return {
-      node: h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, number)),
+      node: h("li.group", { "data-group": group }, h("h2", `${heading} `, number)),
       refresh() {
         const approved = members.filter((row) => stateOf(row) === "approved").length;
         const all = whole(members.length);
@@ -825,23 +783,17 @@ ${sha256 ?? ""}`;
     const row = nextRow(selection.row, by);
     if (row) select(row, { focus: true, scroll: true });
   }
-  var before = null;
-  on(["select"], ({ focus, scroll }) => {
+  on(["select"], ({ before, focus, scroll }) => {
     render();
     refresh(placeIn(before));
-    before = selection.row;
-    refresh(placeIn(before));
-    const current = made.get(placeIn(before))?.node;
+    refresh(placeIn(selection.row));
+    const current = made.get(placeIn(selection.row))?.node;
     if (scroll) current?.scrollIntoView({ block: "nearest" });
     if (focus) current?.focus({ preventScroll: true });
   });
   on(["view", "rows"], update);
-  on(["decided", "picked", "server"], () => {
-    for (const place of made.keys()) refresh(place);
-  });
-  on(["drawn", "theme"], () => {
-    for (const one of made.values()) one.draw(waveSize);
-  });
+  on(["decided", "picked", "server"], () => made.forEach((_, place) => refresh(place)));
+  on(["drawn", "theme"], () => made.forEach((one) => one.draw(waveSize)));
   var loaded;
   on(["played"], () => {
     for (const id of /* @__PURE__ */ new Set([loaded, player.row?.id])) if (id) refresh(placeIn(model.byName.get(id)));
@@ -853,48 +805,39 @@ ${sha256 ?? ""}`;
   var at_s = null;
   var isOwn = (one) => (one.reviewer ?? "") === (model.data.server?.reviewer ?? "");
   function commentsNode(row) {
-    const seconds = shownTake(row).audio_s || 1;
-    const items2 = commentsOf(row).map((one) => h(
-      "li",
-      {},
-      button(one.at_s === null ? "all" : duration(one.at_s), null, () => player.seek(row, placeOf(row), (one.at_s ?? 0) / seconds)),
-      h("span", { class: "said", dir: "auto" }, one.reviewer ? h("b", { text: `${one.reviewer}: ` }) : null, one.comment),
-      isOwn(one) && button("Remove", null, () => decide(row, "comment", "", one.at_s), { disabled: isReadOnly() })
-    ));
-    const field = h("input", {
-      type: "text",
-      id: "comment",
-      maxlength: "10000",
-      autocomplete: "off",
-      "aria-label": "Comment",
-      "data-key": "comment",
-      placeholder: "Comment on this moment",
-      disabled: isReadOnly(),
-      onfocus: () => {
-        at_s = player.row?.id === row.id ? Math.round(100 * player.audio.currentTime) / 100 : null;
-      },
-      oninput: () => drafts.set(row.id, field.value)
+    const disabled = isReadOnly();
+    const items2 = commentsOf(row).map((one) => {
+      const play2 = () => player.playFrom(row, placeOf(row), one.at_s ?? 0);
+      const remove = () => decide(row, "comment", "", one.at_s);
+      const said = h("span.said", { dir: "auto" }, one.reviewer && h("b", `${one.reviewer}: `), one.comment);
+      const when = button(one.at_s === null ? "all" : duration(one.at_s), null, play2);
+      return h("li", when, said, isOwn(one) && button("Remove", null, remove, { disabled }));
     });
+    const facts = { id: "comment", "data-key": "comment", "aria-label": "Comment", autocomplete: "off", disabled };
+    const limits = { type: "text", maxlength: "10000", placeholder: "Comment on this moment" };
+    const field = h("input", { ...facts, ...limits });
+    field.onfocus = () => at_s = player.has(row) ? Math.round(100 * player.audio.currentTime) / 100 : null;
+    field.oninput = () => drafts.set(row.id, field.value);
     field.value = drafts.get(row.id) ?? "";
-    const send = (event) => {
+    const onsubmit = (event) => {
       event.preventDefault();
       drafts.delete(row.id);
       if (field.value.trim()) decide(row, "comment", field.value.trim(), at_s);
     };
-    return h(
-      "section",
-      { class: "comments" },
-      h("h3", { text: "Comments" }),
-      h("ul", {}, ...items2),
-      h("form", { onsubmit: send }, field, h("button", { type: "submit", class: "plain", text: "Add", disabled: isReadOnly() }))
-    );
+    const form = h("form", { onsubmit }, field, h("button.plain", { type: "submit", disabled }, "Add"));
+    return h("section.comments", h("h3", "Comments"), h("ul", items2), form);
   }
   var writeComment = () => byId("comment")?.focus();
 
   // src/retake.js
   var drafts2 = /* @__PURE__ */ new Map();
-  var FIELDS = { voice: ["Voice", "voices"], instruct: ["Style"], lexicon: ["Lexicon", void 0, "lead=led; read=red"] };
+  var FIELDS = {
+    voice: ["Voice", "voices"],
+    instruct: ["Style"],
+    lexicon: ["Lexicon", void 0, "lead=led; read=red"]
+  };
   var original = ({ text = "", voice = "", instruct = "" }) => ({ text, voice, instruct, lexicon: "", takes: "1" });
+  var options = (values) => values.map((value) => option(value));
   function retakeNode(row) {
     if (!server.isThere) return null;
     const draft = drafts2.get(row.id) ?? original(row);
@@ -908,36 +851,28 @@ ${sha256 ?? ""}`;
       return node2;
     };
     const text = h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" });
-    const fields = Object.entries(FIELDS).map(([name, [label2, list, placeholder]]) => {
-      const input = h("input", { type: "text", autocomplete: "off", list, placeholder });
-      return h("label", {}, h("span", { text: label2 }), bound(name, input));
+    const fields = Object.entries(FIELDS).map(([name, [label2, list2, placeholder]]) => {
+      const input = h("input", { type: "text", autocomplete: "off", list: list2, placeholder });
+      return h("label", h("span", label2), bound(name, input));
     });
     const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
-    const counts = ["1", "2", "3", "5"].map((one) => option(one));
+    const count = h("select", { "aria-label": "Number of takes" }, options(["1", "2", "3", "5"]));
     const job = server.jobs.findLast((one) => one.id === row.id);
     const isRunning = job !== void 0 && ["waiting", "running"].includes(job.state);
     const label = isRunning ? "Making takes …" : "Make takes";
+    const facts = { "data-key": "retake", disabled: isReadOnly() || isRunning };
+    const make = button(label, "again", () => start(row, draft), facts);
     const state = job && (job.error || `${job.state}: ${job.num_done} of ${counted(job.takes, "take")}`);
-    return h(
-      "details",
-      { class: "retake", open: drafts2.has(row.id) || isRunning },
-      h("summary", { text: "Retake" }),
-      bound("text", text),
-      ...fields,
-      h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
-      h(
-        "div",
-        { class: "buttons" },
-        bound("takes", h("select", { "aria-label": "Number of takes" }, ...counts)),
-        button(label, "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })
-      ),
-      job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: state })
-    );
+    const nodes = [h("summary", "Retake"), bound("text", text), ...fields];
+    const list = h("datalist", { id: "voices" }, options(voices));
+    const status = job && h(job.error ? "p.wrong" : "p.hint", { role: "status" }, state);
+    const isOpen = drafts2.has(row.id) || isRunning;
+    return h("details.retake", { open: isOpen }, nodes, list, h("div.buttons", bound("takes", count), make), status);
   }
   function start(row, draft) {
-    const { takes, ...before2 } = original(row);
-    const changed = Object.keys(before2).filter((name) => draft[name] !== before2[name]);
-    request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
+    const { takes, ...before } = original(row);
+    const changed = Object.entries(draft).filter(([name, value]) => name in before && value !== before[name]);
+    request(row, Number(draft.takes), Object.fromEntries(changed));
   }
   async function request(row, takes, edits = {}) {
     await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
@@ -987,66 +922,53 @@ ${sha256 ?? ""}`;
     if (row.takes.length < 2) return null;
     const place = placeOf(row);
     const { take } = row.takes[place];
-    const choices = row.takes.map((one, at2) => h(
-      "button",
-      {
-        type: "button",
-        class: "choice",
-        "aria-pressed": String(at2 === place),
-        "data-key": `take ${one.take}`,
-        onclick: () => chooseTake(row, at2)
-      },
-      h("b", { text: `Take ${one.take}` }),
-      h("span", { text: factsOf(one) }),
-      at2 === row.chosen && h("span", { class: "now", text: "current" })
-    ));
-    const levels = checkbox("equally loud", "levels", player.isLevelled, (isOn) => {
-      player.isLevelled = isOn;
-      player.level();
+    const choices = row.takes.map((one, at2) => {
+      const facts2 = { "aria-pressed": String(at2 === place), "data-key": `take ${one.take}` };
+      const onclick = () => chooseTake(row, at2);
+      const current = at2 === row.chosen && h("span.now", "current");
+      return h("button.choice", { ...facts2, onclick }, h("b", `Take ${one.take}`), h("span", factsOf(one)), current);
     });
+    const equal = h("input", { type: "checkbox", "data-key": "levels", checked: player.isLevelled });
+    equal.onchange = () => player.level(equal.checked);
     const command = () => copy(pickCommand([[row.id, take]]), "the pick command");
-    const choose = server.isThere ? button(`Use take ${take}`, null, () => use(row), { class: "strong", "data-key": "use", disabled: isReadOnly() }) : button(`Copy the pick command for take ${take}`, "copy", command, { "data-key": "pick" });
-    const title = "Switch between two takes at the same moment";
-    return h(
-      "div",
-      { class: "choices", role: "group", "aria-label": "Takes" },
-      ...choices,
-      h(
-        "div",
-        { class: "buttons" },
-        place !== row.chosen && choose,
-        button("Compare", null, () => compare(row), { "data-key": "compare", title }),
-        levels
-      )
-    );
+    const choose = server.isThere ? h("button.strong", { "data-key": "use", disabled: isReadOnly(), onclick: () => use(row) }, `Use take ${take}`) : button(`Copy the pick command for take ${take}`, "copy", command, { "data-key": "pick" });
+    const facts = { "data-key": "compare", title: "Switch between two takes at the same moment" };
+    const other2 = button("Compare", null, () => compare(row), facts);
+    const buttons = h("div.buttons", place !== row.chosen && choose, other2, h("label.check", equal, "equally loud"));
+    return h("div.choices", { role: "group", "aria-label": "Takes" }, choices, buttons);
   }
   function factsOf(take) {
-    return [
+    return dotted([
       take.url ? duration(take.audio_s ?? 0) : "no audio",
       take.status === "failed" ? "failed" : take.suspect && `suspect: ${take.suspect.join(", ")}`,
       take.level_dbfs !== void 0 && decibels(take.level_dbfs),
-      take.mos && `${take.mos[0].toFixed(1)} of 5`,
-      take.asr && `${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong`,
+      scoreText(take),
+      take.asr && errorText(take.asr),
       take.is_other && "other text or voice",
       take.seed !== void 0 && `seed ${take.seed}`
-    ].filter(Boolean).join(" · ");
+    ]);
   }
 
   // src/texts.js
   function textsOf(row, take) {
-    const words2 = [];
-    const nodes = [];
-    const add = (title, ...content) => nodes.push(h("h3", { text: title }), h("p", { class: "full", dir: "auto" }, ...content));
-    const hint = (text) => nodes.push(h("p", { class: "hint", text }));
-    if (row.text !== void 0) add("Text", ...timedText(row, take, words2));
-    if (take.unsure) hint(`Word times may be wrong: ${take.unsure.join("; ")}`);
-    if (row.spoken_text !== void 0) add("Read as", row.spoken_text);
-    if (row.instruct !== void 0) add("Style", row.instruct);
+    const nodes = (
+      /** @type {HTMLElement[]} */
+      []
+    );
+    const words2 = (
+      /** @type {Word[]} */
+      []
+    );
+    const add = (title, content) => nodes.push(h("h3", title), h("p.full", { dir: "auto" }, content));
+    if (row.text !== void 0) add("Text", timedText(row, take, words2));
+    if (take.unsure) nodes.push(h("p.hint", `Word times may be wrong: ${take.unsure.join("; ")}`));
+    if (row.spoken_text !== void 0) add("Read as", [row.spoken_text]);
+    if (row.instruct !== void 0) add("Style", [row.instruct]);
     if (row.parts) nodes.push(parts(row, row.parts));
     if (take.asr) {
-      add("Transcript", ...marked(take.asr));
+      add("Transcript", marked(take.asr));
       nodes[nodes.length - 1].classList.add("heard");
-      hint(`${(100 * take.asr.error).toFixed(0)} % of ${take.asr.unit} wrong, ${take.asr.longest} in a row; ${take.asr.by}`);
+      nodes.push(h("p.hint", `${errorText(take.asr)}, ${take.asr.longest} in a row; ${take.asr.by}`));
     }
     return { nodes, words: words2 };
   }
@@ -1057,138 +979,114 @@ ${sha256 ?? ""}`;
     let place = 0;
     for (let at2 = 0; at2 < times.length; at2 += 4) {
       const [first, end, start3, stop] = times.slice(at2, at2 + 4);
-      const play2 = () => player.seek(row, placeOf(row), start3 / 100 / (take.audio_s || 1));
-      const node2 = h("span", { class: "word", text: letters.slice(first, end).join(""), onclick: play2 });
+      const onclick = () => player.playFrom(row, placeOf(row), start3 / 100);
+      const node2 = h("span.word", { onclick }, letters.slice(first, end).join(""));
       nodes.push(letters.slice(place, first).join(""), node2);
       words2.push({ node: node2, start_s: start3 / 100, end_s: stop / 100 });
       place = end;
     }
     return [...nodes, letters.slice(place).join("")];
   }
-  function marked(asr) {
-    const gap = asr.unit === "words" ? " " : "";
-    return asr.heard.flatMap(([wanted2, other2]) => {
+  function marked({ heard, unit }) {
+    const gap = unit === "words" ? " " : "";
+    return heard.flatMap(([wanted2, other2]) => {
       if (other2 === void 0) return [wanted2, gap];
-      const nodes = [wanted2 && h("del", { text: wanted2 }), other2 && h("ins", { text: other2 })].filter(Boolean);
-      return nodes.flatMap((node2) => [node2, gap]);
+      return [...wanted2 ? [h("del", wanted2), gap] : [], ...other2 ? [h("ins", other2), gap] : []];
     });
   }
   function parts(row, spans) {
     const letters = [...row.text ?? ""];
-    const seconds = takeOf(row).audio_s || 1;
-    const items2 = spans.map(([first, end, start_s], number) => h(
-      "li",
-      {},
-      h("button", {
-        type: "button",
-        class: "plain",
-        "data-key": `part ${number}`,
-        onclick: () => player.seek(row, placeOf(row), start_s / seconds)
-      }, duration(start_s)),
-      h("span", { dir: "auto", text: letters.slice(first, end).join("") })
-    ));
-    return h("details", { class: "parts" }, h("summary", { text: counted(items2.length, "part") }), h("ol", {}, ...items2));
+    const items2 = spans.map(([first, end, start_s], number) => {
+      const play2 = () => player.seek(row, placeOf(row), start_s / (takeOf(row).audio_s || 1));
+      const start3 = button(duration(start_s), null, play2, { "data-key": `part ${number}` });
+      return h("li", start3, h("span", { dir: "auto" }, letters.slice(first, end).join("")));
+    });
+    return h("details.parts", h("summary", counted(items2.length, "part")), h("ol", items2));
   }
 
   // src/detail.js
-  var RATES = [0.75, 1, 1.25, 1.5, 2];
-  var pane = byId("detail");
-  var canvas = h("canvas", { class: "wave", "aria-hidden": "true" });
-  var play = h("button", { type: "button", class: "round big", "data-key": "play" });
-  var range = h("input", {
-    type: "range",
-    class: "seek",
-    min: "0",
-    max: "1000",
-    value: "0",
-    "aria-label": "Position",
-    "data-key": "seek"
-  });
-  var time = h("span", { class: "time" });
-  var sheet = h("button", { type: "button", class: "plain icon sheet", "data-key": "sheet", "aria-label": "Details" });
+  var [pane, head, body] = ["detail", "detail-head", "detail-body"].map((id) => byId(id));
+  var canvas = (
+    /** @type {HTMLCanvasElement} */
+    byId("wave")
+  );
+  var [play, sheet] = ["play", "sheet"].map((id) => (
+    /** @type {HTMLButtonElement} */
+    byId(id)
+  ));
+  var range = (
+    /** @type {HTMLInputElement} */
+    byId("position")
+  );
+  var rate = (
+    /** @type {HTMLSelectElement} */
+    byId("rate")
+  );
   var words = [];
-  var isOpen = false;
   play.onclick = () => selection.row && togglePlay(selection.row);
   range.oninput = () => selection.row && player.seek(selection.row, placeOf(selection.row), Number(range.value) / 1e3);
+  rate.onchange = () => player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value);
   sheet.onclick = () => {
-    isOpen = !isOpen;
+    sheet.setAttribute("aria-expanded", String(pane.classList.toggle("open")));
     refresh2();
   };
   function show() {
     const { row } = selection;
-    if (!row) return pane.replaceChildren();
-    const focused = pane.contains(document.activeElement) && /** @type {HTMLElement} */
-    document.activeElement;
-    const key = focused && focused.dataset.key || "";
+    head.hidden = !row;
+    if (!row) return body.replaceChildren();
+    byId("detail-id").textContent = row.id;
+    byId("detail-status").textContent = STATUS_TEXT[row.group];
+    byId("detail-status").dataset.group = String(row.group);
+    const key = body.contains(document.activeElement) && document.activeElement?.getAttribute("data-key");
     const top = pane.scrollTop;
     const take = shownTake(row);
     const texts = textsOf(row, take);
     words = texts.words;
-    const hint = (text) => text && h("p", { class: "hint", text });
     const reasons = row.reasons.map(([kind2, text]) => {
-      const shown2 = ` ${text.replaceAll(/-(?=\d)/g, "−")}`;
-      return h("li", { title: model.data.kinds[kind2] }, h("b", { text: kind2 }), shown2);
+      const shown = ` ${text.replaceAll(/-(?=\d)/g, "−")}`;
+      return h("li", { title: model.data.kinds[kind2] }, h("b", kind2), shown);
     });
-    const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
-    const body = [
+    const nodes = [
       decisions(row),
       takesNode(row),
-      hint(take.is_older && "The row failed; this is its audio from an earlier run."),
-      hint(take.is_other && take.said !== void 0 && `Text of this take: ${take.said}`),
-      row.error !== void 0 && h("p", { class: "wrong", text: row.error }),
-      reasons.length > 0 && h("ul", { class: "reasons" }, ...reasons),
+      take.is_older && h("p.hint", "The row failed; this is its audio from an earlier run."),
+      take.is_other && take.said !== void 0 && h("p.hint", `Text of this take: ${take.said}`),
+      row.error !== void 0 && h("p.wrong", row.error),
+      reasons.length > 0 && h("ul.reasons", reasons),
       ...texts.nodes,
       isNamed(row) && commentsNode(row),
       isNamed(row) && retakeNode(row),
-      h(
-        "div",
-        { class: "buttons" },
-        button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
-        take.seed !== void 0 && button("Copy seed", "copy", () => copy(String(take.seed), "the seed"), { "data-key": "seed" }),
-        isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", again, { "data-key": "again" })
-      ),
+      copies(row, take),
       figures(row, take)
     ];
-    pane.replaceChildren(head(row), h("div", { class: "body" }, ...body));
-    const same = [...pane.querySelectorAll("[data-key]")].find((node2) => node2.getAttribute("data-key") === key);
+    body.replaceChildren(...nodes.filter((node2) => node2 instanceof Node));
+    const same = [...body.querySelectorAll("[data-key]")].find((node2) => node2.getAttribute("data-key") === key);
     if (same instanceof HTMLElement) same.focus({ preventScroll: true });
     pane.scrollTop = top;
     refresh2();
   }
-  function head(row) {
-    const rates = RATES.map((value) => h("option", { value, text: `${value}×`, selected: value === player.audio.playbackRate }));
-    const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate" }, ...rates);
-    rate.onchange = () => {
-      player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value);
-    };
-    const goesOn = checkbox("play on", "goes-on", player.goesOn, (isOn) => {
-      player.goesOn = isOn;
-    });
-    const status = h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] });
-    return h(
-      "div",
-      { class: "head" },
-      h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), status, sheet),
-      h("div", { class: "player" }, play, h("div", { class: "scrub" }, canvas, range)),
-      h("div", { class: "under" }, time, goesOn, rate)
-    );
-  }
   function decisions(row) {
     const [state, disabled] = [stateOf(row), isReadOnly() || !isNamed(row)];
-    const one = (wanted2, label, name) => button(label, name, () => toggleState(row, wanted2), {
-      class: `plain ${wanted2}`,
-      "data-key": wanted2,
-      "aria-pressed": String(state === wanted2),
-      disabled
-    });
-    return h(
-      "div",
-      { class: "buttons decide", role: "group", "aria-label": "Decision" },
+    const one = (wanted2, label, name) => {
+      const facts = { class: `plain ${wanted2}`, "data-key": wanted2, "aria-pressed": String(state === wanted2), disabled };
+      return button(label, name, () => toggleState(row, wanted2), facts);
+    };
+    return h("div.buttons.decide", { role: "group", "aria-label": "Decision" }, [
       one("approved", "Approve", "approve"),
       one("rejected", "Reject", "reject"),
       one("retake", "Request retake", "again"),
-      state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed })
-    );
+      state === "changed" && h("span.review", STATE_TEXT.changed)
+    ]);
+  }
+  function copies(row, take) {
+    const [id, seed] = [() => copy(row.id, "the id"), () => copy(String(take.seed), "the seed")];
+    const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
+    const label = `Copy the command for ${MORE_TAKES} more takes`;
+    return h("div.buttons", [
+      button("Copy id", "copy", id, { "data-key": "id" }),
+      take.seed !== void 0 && button("Copy seed", "copy", seed, { "data-key": "seed" }),
+      isNamed(row) && button(label, "copy", again, { "data-key": "again" })
+    ]);
   }
   function figures(row, take) {
     const run = model.data.runs[row.run ?? -1];
@@ -1212,50 +1110,33 @@ ${sha256 ?? ""}`;
       Model: run?.model,
       Run: run?.started && `${run.started.slice(0, 16).replace("T", " ")} UTC`
     };
-    const known = Object.entries(facts).filter(([, value]) => value);
-    const nodes = known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]);
-    return h("dl", { class: "facts" }, ...nodes);
+    const nodes = Object.entries(facts).flatMap(([name, value]) => value ? [h("dt", name), h("dd", value)] : []);
+    return h("dl.facts", nodes);
   }
   function refresh2() {
     const { row } = selection;
     if (!row) return;
-    const isLoaded = player.row?.id === row.id && player.place < row.takes.length;
+    const isLoaded = player.has(row);
     const take = row.takes[isLoaded ? player.place : placeOf(row)];
     const share = isLoaded ? player.share : 0;
     const seconds = take.audio_s ?? 0;
-    setIcon(play, isLoaded && player.isPlaying ? "pause" : "play");
-    play.setAttribute("aria-label", `${isLoaded && player.isPlaying ? "Pause" : "Play"} ${row.id}`);
+    const played_s = share * seconds;
+    showPlaying(play, row);
     play.disabled = range.disabled = !take.url;
-    pane.classList.toggle("open", isOpen);
-    setIcon(sheet, isOpen ? "less" : "more");
-    sheet.setAttribute("aria-expanded", String(isOpen));
+    setIcon(sheet, pane.classList.contains("open") ? "less" : "more");
     range.value = String(Math.round(1e3 * share));
-    range.setAttribute("aria-valuetext", `${(share * seconds).toFixed(1)} of ${seconds.toFixed(1)} seconds`);
-    time.textContent = take.url ? `${(share * seconds).toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
-    wantWaveform(row.id, take);
-    drawWaveform(canvas, take, share);
+    range.setAttribute("aria-valuetext", `${played_s.toFixed(1)} of ${seconds.toFixed(1)} seconds`);
+    byId("time").textContent = take.url ? `${played_s.toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
+    drawWaveform(canvas, row.id, take, share);
     for (const { node: node2, start_s, end_s } of words) {
-      node2.classList.toggle("now", isLoaded && start_s <= share * seconds && share * seconds < end_s);
+      node2.classList.toggle("now", isLoaded && start_s <= played_s && played_s < end_s);
     }
   }
-  var shown = null;
-  on(["select"], () => {
-    if (shown !== selection.row) show();
-    shown = selection.row;
-  });
+  on(["select"], ({ before }) => before !== selection.row && show());
   on(["rows", "decided", "picked", "server"], show);
   on(["played", "drawn", "theme"], refresh2);
 
   // src/filters.js
-  var REVIEWS = {
-    "": "any",
-    open: "undecided",
-    approved: "approved",
-    rejected: "rejected",
-    retake: "retake requested",
-    changed: "changed since",
-    comment: "with comments"
-  };
   var NAMES = ["kind", "sort", "review"];
   var [kind, sort, review] = NAMES.map((name) => (
     /** @type {HTMLSelectElement} */
@@ -1266,28 +1147,32 @@ ${sha256 ?? ""}`;
     byId("search")
   );
   var direction = byId("direction");
-  var options = (all, counts) => [option("", all), ...counts.map(([value, number]) => option(value, `${value} (${whole(number)})`))];
+  function options2(all, counts) {
+    const nodes = counts.map(([value, number]) => option(value, `${value} (${whole(number)})`));
+    return [option("", all), ...nodes];
+  }
   function fill() {
     const { rows } = model;
-    byId("statuses").replaceChildren(...Object.entries(STATUSES).map(([name, label]) => {
+    const statuses = Object.entries(STATUSES).map(([name, label]) => {
       const number = name === "all" ? rows.length : rows.filter((row) => row.group === GROUP_OF[name]).length;
-      const choose = () => setView({ status: name });
-      const text = h("span", { class: "number", text: whole(number) });
-      return h("button", { type: "button", "data-status": name, onclick: choose }, `${label} `, text);
-    }));
-    const kinds = Object.keys(model.data.kinds).map((name) => [name, rows.filter((row) => row.reasons.some((reason) => reason[0] === name)).length]);
-    kind.replaceChildren(...options("any", kinds.filter(([, number]) => number)));
-    review.replaceChildren(...Object.entries(REVIEWS).map(([value, text]) => option(value, text)));
+      const onclick = () => setView({ status: name });
+      return h("button", { "data-status": name, onclick }, `${label} `, h("span.number", whole(number)));
+    });
+    byId("statuses").replaceChildren(...statuses);
+    const kinds = Object.keys(model.data.kinds).map((name) => [name, rows.filter((row) => hasKind(row, name)).length]);
+    const found = kinds.filter(([, number]) => number);
+    kind.replaceChildren(...options2("any", found));
     const hidden = [rows.some((row) => takeOf(row).asr) || "words", rows.some((row) => takeOf(row).mos) || "mos"];
     hidden.push(rows.some((row) => row.order !== row.index || row.chapter) || "order");
     const sorts = Object.entries(SORTS).filter(([name]) => !hidden.includes(name));
     sort.replaceChildren(...sorts.map(([name, { label }]) => option(name, label)));
-    byId("facets").replaceChildren(...[...facets()].map(([name, counts]) => {
+    const fields = [...facets()].map(([name, counts]) => {
       const sorted = [...counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-      const field = h("select", { "data-facet": name }, ...options("all", sorted));
+      const field = h("select", { "data-facet": name }, options2("all", sorted));
       field.onchange = () => setView({ facets: { ...view.facets, [name]: field.value } });
-      return h("label", {}, h("span", { text: name }), " ", field);
-    }));
+      return h("label", h("span", name), " ", field);
+    });
+    byId("facets").replaceChildren(...fields);
   }
   function setView(changes = {}) {
     Object.assign(view, changes);
@@ -1345,37 +1230,30 @@ ${sha256 ?? ""}`;
     const again = retakeRows();
     const nodes = [];
     if (ledger.own.size && !server.isThere) {
-      nodes.push(
-        h("h3", { text: "Send your decisions" }),
-        button("Save the decisions as a file", "copy", saveFile),
-        h("p", { class: "hint", text: "Whoever has the folder adds them with `tts-cli review DIR --import FILE`." })
-      );
+      const hint = "Whoever has the folder adds them with `tts-cli review DIR --import FILE`.";
+      nodes.push(h("h3", "Send your decisions"), button("Save the decisions as a file", "copy", saveFile));
+      nodes.push(h("p.hint", hint));
     }
     if (picks.size && !server.isThere) nodes.push(...block("Choose these takes", [pickCommand([...picks])]));
-    if (again.length) nodes.push(...block(`Synthesize ${MORE_TAKES} more takes of each of these rows`, againCommands(again)));
-    if (again.length && server.isThere) {
-      nodes.push(button("Make them now", "again", () => {
-        dialog.close();
-        for (const row of again) request(row, MORE_TAKES);
-      }));
-    }
+    const title = `Synthesize ${MORE_TAKES} more takes of each of these rows`;
+    if (again.length) nodes.push(...block(title, againCommands(again)));
+    const make = () => {
+      dialog.close();
+      for (const row of again) request(row, MORE_TAKES);
+    };
+    if (again.length && server.isThere) nodes.push(button("Make them now", "again", make));
     byId("commands-body").replaceChildren(...nodes);
     byId("commands-clear").hidden = server.isThere;
     dialog.showModal();
   }
   function block(title, commands) {
-    const isUnknown = commands.some((command) => command.includes(` ${MANIFEST} `));
+    const nodes = commands.map((command) => {
+      const copyIt = button("Copy", "copy", () => copy(command, "the command"));
+      return h("div.command", h("code", { tabindex: "0" }, command), copyIt);
+    });
     const hint = `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.`;
-    return [
-      h("h3", { text: title }),
-      ...commands.map((command) => h(
-        "div",
-        { class: "command" },
-        h("code", { text: command, tabindex: "0" }),
-        button("Copy", "copy", () => copy(command, "the command"))
-      )),
-      ...isUnknown ? [h("p", { class: "hint", text: hint })] : []
-    ];
+    const isUnknown = commands.some((command) => command.includes(` ${MANIFEST} `));
+    return [h("h3", title), ...nodes, ...isUnknown ? [h("p.hint", hint)] : []];
   }
   byId("basket-open").onclick = open;
   byId("commands-clear").onclick = clear;
@@ -1414,7 +1292,7 @@ ${sha256 ?? ""}`;
     else chooseTake(row, place);
   }
   function skip(row, key) {
-    if (player.row?.id === row.id) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
+    if (player.has(row)) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
   }
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -1438,7 +1316,8 @@ ${sha256 ?? ""}`;
     else return;
     event.preventDefault();
   }
-  byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) => [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
+  var names = KEYS.flatMap(([, name, meaning]) => [h("dt", h("kbd", name)), h("dd", meaning)]);
+  byId("keys").replaceChildren(...names);
   byId("help-open").onclick = () => help.showModal();
   document.addEventListener("keydown", onKey);
 
@@ -1451,77 +1330,71 @@ ${sha256 ?? ""}`;
     node2.style.width = `${100 * (to - from)}%`;
     return node2;
   }
-  function line(name, boxes, end) {
-    const track = h("span", { class: "track" }, ...boxes);
-    return h("div", { class: "bars" }, h("span", { text: name, title: name }), track, h("span", { class: "end", text: end }));
-  }
+  var line = (name, boxes, end) => h("div.bars", h("span", { title: name }, name), h("span.track", boxes), h("span.end", end));
   function tableOf(label, heads, lines) {
-    const head2 = h("tr", {}, ...heads.map((text) => h("th", { text, scope: "col" })));
-    const body = lines.map(([name, ...cells]) => h("tr", {}, h("th", { text: name, scope: "row" }), ...cells.map((text) => h("td", { text }))));
-    const table = h("table", {}, h("thead", {}, head2), h("tbody", {}, ...body));
-    return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+    const head2 = heads.map((text) => h("th", { scope: "col" }, text));
+    const body2 = lines.map(([name, ...cells]) => {
+      const nodes = cells.map((text) => h("td", text));
+      return h("tr", h("th", { scope: "row" }, name), nodes);
+    });
+    const table = h("table", h("thead", h("tr", head2)), h("tbody", body2));
+    return h("div.scroll", { tabindex: "0", role: "region", "aria-label": label }, table);
   }
   function card(title, answer, lines, note, table) {
-    return h(
-      "section",
-      { class: "card" },
-      h("h2", { text: title }),
-      h("p", { class: "answer", text: answer }),
-      h("div", { "aria-hidden": "true" }, ...lines),
-      note,
-      h("details", { class: "figures" }, h("summary", { text: "Figures" }), table)
-    );
+    const chart = h("div", { "aria-hidden": "true" }, lines);
+    const figures2 = h("details.figures", h("summary", "Figures"), table);
+    return h("section.card", h("h2", title), h("p.answer", answer), chart, note, figures2);
   }
-  function timeCard({ stages, time: time2 }) {
-    const names = stages.map((stage) => STAGES[stage] ?? stage);
-    const totals = time2.map((run) => run.seconds.reduce((sum, value) => sum + value, 0) || 1);
-    const shares = time2[0].seconds.map((value) => value / totals[0]);
+  function timeCard({ stages, time }) {
+    const names2 = stages.map((stage) => STAGES[stage] ?? stage);
+    const totals = time.map((run) => run.seconds.reduce((sum, value) => sum + value, 0) || 1);
+    const shares = time[0].seconds.map((value) => value / totals[0]);
     const most = shares.indexOf(Math.max(...shares));
-    const lines = time2.map((run, at2) => {
+    const lines = time.map((run, at2) => {
       let end = 0;
       const boxes = run.seconds.map((seconds, stage) => {
         const start3 = end;
         end += seconds / totals[at2];
-        return box(`stage s${stage}`, start3, end, `${names[stage]}: ${duration(seconds)}, ${percent(end - start3)}`);
+        return box(`stage s${stage}`, start3, end, `${names2[stage]}: ${duration(seconds)}, ${percent(end - start3)}`);
       });
       return line(run.name, boxes, duration(totals[at2]));
     });
-    const parts2 = names.map((name, at2) => shares[at2] > 0 && h("li", { class: `s${at2}`, text: `${name} ${percent(shares[at2])}` }));
-    const answer = `${percent(shares[most])} of the time of ${time2[0].name} was spent in ${names[most]}.`;
-    const cells = time2.map((run) => [run.name, ...run.seconds.map((value) => value.toFixed(1))]);
-    const table = tableOf("Seconds per stage", ["", ...names.map((name) => `${name}, s`)], cells);
-    return card("Time per stage", answer, lines, h("ul", { class: "legend" }, ...parts2), table);
+    const texts = names2.map((name, at2) => `${name} ${percent(shares[at2])}`);
+    const parts2 = texts.map((text, at2) => shares[at2] > 0 && h("li", { class: `s${at2}` }, text));
+    const answer = `${percent(shares[most])} of the time of ${time[0].name} was spent in ${names2[most]}.`;
+    const cells = time.map((run) => [run.name, ...run.seconds.map((value) => value.toFixed(1))]);
+    const table = tableOf("Seconds per stage", ["", ...names2.map((name) => `${name}, s`)], cells);
+    return card("Time per stage", answer, lines, h("ul.legend", parts2), table);
   }
   function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
     const all = voices.flatMap(({ marks, outliers }) => [...marks, ...outliers.map(([value]) => value)]);
     const [low, high] = [Math.min(...all), Math.max(...all)];
     const share = (value) => (value - low) / (high - low || 1);
-    const text = (value) => value.toFixed(1).replace("-", "−");
     const sorted = [...voices].sort((a, b) => a.marks[2] - b.marks[2]);
     const [least, most] = [sorted[0], sorted[sorted.length - 1]];
-    const answer = voices.length === 1 ? `${least.voice}: usually ${text(least.marks[2])} ${unit}.` : `From ${text(least.marks[2])} (${least.voice}) to ${text(most.marks[2])} ${unit} (${most.voice}).`;
+    const answer = voices.length === 1 ? `${least.voice}: usually ${signed(least.marks[2])} ${unit}.` : `From ${signed(least.marks[2])} (${least.voice}) to ${signed(most.marks[2])} ${unit} (${most.voice}).`;
     const lines = voices.map(({ voice, rows, marks, outliers }) => {
       const [p5, p25, p50, p75, p95] = marks.map(share);
       const dots = outliers.map(([value, place]) => {
         const row = model.rows[place];
         const isOdd = row.reasons.some(([kind2]) => kinds.includes(kind2));
-        const dot = box(isOdd ? "dot odd" : "dot", share(value), share(value), `${row.id}: ${text(value)} ${unit}`);
+        const dot = box(isOdd ? "dot odd" : "dot", share(value), share(value), `${row.id}: ${signed(value)} ${unit}`);
         dot.onclick = () => showRow(row);
         return dot;
       });
       return line(voice, [box("whisker", p5, p95), box("box", p25, p75), box("median", p50, p50), ...dots], whole(rows));
     });
     const more = leftOut ? `. ${counted(leftOut, "more voice")} not shown` : "";
-    const note = `${text(low)} to ${text(high)} ${unit}. Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${more}.`;
-    const cells = voices.map(({ voice, rows, marks }) => [voice, whole(rows), ...marks.map(text)]);
+    const note = `${signed(low)} to ${signed(high)} ${unit}. Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${more}.`;
+    const cells = voices.map(({ voice, rows, marks }) => [voice, whole(rows), ...marks.map(signed)]);
     const table = tableOf(title, ["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], cells);
-    return card(title, answer, lines, h("p", { class: "hint", text: note }), table);
+    return card(title, answer, lines, h("p.hint", note), table);
   }
   function showCharts() {
-    const { time: time2, rate, level, mos } = model.data.charts;
+    const { time, rate: rate2, level, mos } = model.data.charts;
     const cards = [
-      time2.length && timeCard(model.data.charts),
-      rate.voices.length && voiceCard("Speed of each voice", "letters per second", rate, ["fast", "slow"]),
+      time.length && timeCard(model.data.charts),
+      rate2.voices.length && voiceCard("Speed of each voice", "letters per second", rate2, ["fast", "slow"]),
       level.voices.length && voiceCard("Loudness of each voice", "dBFS", level, ["loud", "quiet"]),
       mos.voices.length && voiceCard("Predicted quality of each voice", "of 5", mos, ["quality"])
     ].filter((one) => one instanceof HTMLElement);
@@ -1531,40 +1404,38 @@ ${sha256 ?? ""}`;
 
   // src/head.js
   function showNames() {
-    const { data } = model;
-    const models = [...new Set(data.runs.map((run) => run.model).filter(Boolean))];
-    const made2 = data.server ? null : `made on ${data.made.slice(0, 16).replace("T", " ")} UTC`;
-    byId("title").textContent = data.folder.name || data.folder.path;
-    const facts = [models.join(", "), data.totals.runs && counted(data.totals.runs, "run"), made2];
-    byId("subtitle").textContent = facts.filter(Boolean).join(" · ");
+    const { folder, made: made2, runs, server: server2, totals } = model.data;
+    const models = [...new Set(runs.map((run) => run.model).filter(Boolean))];
+    const time = !server2 && `made on ${made2.slice(0, 16).replace("T", " ")} UTC`;
+    byId("title").textContent = folder.name || folder.path;
+    byId("subtitle").textContent = dotted([models.join(", "), totals.runs && counted(totals.runs, "run"), time]);
   }
   function showTotals() {
     const { totals } = model.data;
     const approved = model.rows.filter((row) => stateOf(row) === "approved").length;
-    const tiles = [
-      ["Rows", whole(totals.rows)],
-      ["Synthesized", whole(totals.ok)],
-      ["Failed", whole(totals.failed), "failed"],
-      ["Suspect", whole(totals.suspect), "suspect"]
+    const tile = (name, value, group = false) => h("div.tile", { "data-group": group }, h("dt", name), h("dd", value));
+    const nodes = [
+      tile("Rows", whole(totals.rows)),
+      tile("Synthesized", whole(totals.ok)),
+      tile("Failed", whole(totals.failed), totals.failed > 0 && GROUP_OF.failed),
+      tile("Suspect", whole(totals.suspect), totals.suspect > 0 && GROUP_OF.suspect),
+      (approved > 0 || server.isThere) && tile("Approved", `${whole(approved)} of ${whole(totals.rows)}`),
+      tile("Audio", duration(totals.audio_s)),
+      totals.xrt && tile("Real time", `${totals.xrt.toFixed(1)}×`),
+      tile("Voices", whole(totals.voices))
     ];
-    if (approved || server.isThere) tiles.push(["Approved", `${whole(approved)} of ${whole(totals.rows)}`]);
-    tiles.push(["Audio", duration(totals.audio_s)]);
-    if (totals.xrt) tiles.push(["Real time", `${totals.xrt.toFixed(1)}×`]);
-    tiles.push(["Voices", whole(totals.voices)]);
-    byId("totals").replaceChildren(...tiles.map(([name, value, status]) => {
-      const group = status && value !== "0" ? GROUP_OF[status] : null;
-      return h("div", { class: "tile", "data-group": group }, h("dt", { text: name }), h("dd", { text: value }));
-    }));
+    byId("totals").replaceChildren(...nodes.filter((node2) => node2 instanceof Node));
   }
   function showNotice() {
     const { missing, garbage } = model.data.totals;
-    const notices = [];
-    if (server.busy) notices.push(`A run is in progress (${server.busy}): the page is read-only until it ends.`);
     const again = "the next run of synth makes it again";
-    if (missing) notices.push(`The audio of ${counted(missing, "row")} is no longer in the folder; ${again}.`);
-    if (garbage) notices.push(`${counted(garbage, "line")} of timings.jsonl could not be read.`);
-    byId("notice").textContent = notices.join(" ");
-    byId("notice").hidden = !notices.length;
+    const notices = [
+      server.busy && `A run is in progress (${server.busy}): the page is read-only until it ends.`,
+      missing && `The audio of ${counted(missing, "row")} is no longer in the folder; ${again}.`,
+      garbage && `${counted(garbage, "line")} of timings.jsonl could not be read.`
+    ];
+    byId("notice").textContent = notices.filter(Boolean).join(" ");
+    byId("notice").hidden = !byId("notice").textContent;
   }
   var STATES = ["approved", "rejected", "retake", "open"];
   function showProgress() {
@@ -1572,24 +1443,24 @@ ${sha256 ?? ""}`;
       /** @type {HTMLDetailsElement} */
       byId("progress")
     );
-    const names = ["Character", "Chapter"].filter((name) => facets().has(name));
-    details.hidden = !names.length;
-    if (!details.open || details.hidden) return;
-    byId("progress-tables").replaceChildren(...names.map((name) => {
-      const values = [...new Set(model.rows.map((row) => row.facets[name] ?? "none"))];
-      const lines = new Map(values.map((value) => [value, STATES.map(() => 0)]));
-      for (const row of model.rows) {
-        const state = stateOf(row);
-        const counts = lines.get(row.facets[name] ?? "none") ?? [];
-        counts[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
-      }
-      const cells = [...lines].map(([value, counts]) => {
-        const all = counts.reduce((sum, one) => sum + one);
-        return [value, `${whole(counts[0])} of ${whole(all)}`, ...counts.slice(1).map(whole)];
-      });
-      const heads = [name, "approved", "rejected", "retake", "undecided"];
-      return h("section", { class: "card" }, tableOf(`Approved rows by ${name}`, heads, cells));
-    }));
+    const names2 = ["Character", "Chapter"].filter((name) => facets().has(name));
+    details.hidden = !names2.length;
+    if (details.open && names2.length) byId("progress-tables").replaceChildren(...names2.map(progressOf));
+  }
+  function progressOf(name) {
+    const lines = /* @__PURE__ */ new Map();
+    for (const row of model.rows) {
+      const [value, state] = [row.facets[name] ?? "none", stateOf(row)];
+      const counts = lines.get(value) ?? STATES.map(() => 0);
+      counts[STATES.indexOf(state === "changed" ? "open" : state)] += 1;
+      lines.set(value, counts);
+    }
+    const cells = [...lines].map(([value, counts]) => {
+      const all = counts.reduce((sum, one) => sum + one);
+      return [value, `${whole(counts[0])} of ${whole(all)}`, ...counts.slice(1).map(whole)];
+    });
+    const heads = [name, "approved", "rejected", "retake", "undecided"];
+    return h("section.card", tableOf(`Approved rows by ${name}`, heads, cells));
   }
   var prefersDark = matchMedia("(prefers-color-scheme: dark)");
   function showTheme() {
@@ -1611,18 +1482,23 @@ ${sha256 ?? ""}`;
   on(["rows", "decided", "picked"], showProgress);
 
   // src/main.js
+  var goesOn = (
+    /** @type {HTMLInputElement} */
+    byId("goes-on")
+  );
+  var ready = () => document.documentElement.dataset.ready = "yes";
   var frame = 0;
-  window.addEventListener("scroll", () => {
+  window.onscroll = () => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => render(4));
-  }, { passive: true });
-  window.addEventListener("resize", () => {
+  };
+  window.onresize = () => {
     measure();
     emit("drawn");
-  });
+  };
   for (const id of ["charts", "more", "progress"]) byId(id).addEventListener("toggle", () => render());
   player.audio.addEventListener("ended", () => {
-    const row = player.goesOn && player.row ? nextRow(player.row) : null;
+    const row = goesOn.checked && player.row ? nextRow(player.row) : null;
     if (!row) return;
     select(row, { focus: true, scroll: true });
     player.play(row, placeOf(row));
@@ -1644,7 +1520,5 @@ ${sha256 ?? ""}`;
       watch();
     }
   }
-  start2().catch(complain).finally(() => {
-    document.documentElement.dataset.ready = "yes";
-  });
+  start2().catch(complain).finally(ready);
 })();

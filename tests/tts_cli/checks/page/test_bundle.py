@@ -1,4 +1,4 @@
-"""page.js is what esbuild makes of its sources, whose types are right and which are short."""
+"""page.js is what esbuild makes of its sources: short, formatted, and of right types."""
 
 from __future__ import annotations
 
@@ -51,8 +51,25 @@ def test_types_are_right() -> None:
     assert tool("tsc", "--noEmit") == ""
 
 
+def test_sources_are_formatted() -> None:
+    tool("prettier", "--check", "src")
+
+
+def test_selectors_are_literals() -> None:
+    """Texts of manifests can be the content of an element, but never a part of its selector."""
+    literal = r'"[a-z0-9]+(\.[a-z-]+)*"'
+    good = re.compile(rf"{literal}|[\w. =]+ \? {literal} : {literal}")
+    calls = [
+        call.lstrip()
+        for path in (FRONTEND / "src").glob("*.js")
+        for call in re.split(r"(?<!function )\bh\(", path.read_text(encoding="utf-8"))[1:]
+    ]
+    assert len(calls) > 50
+    assert [call[:40] for call in calls if not good.match(call)] == []
+
+
 def test_the_node_tools_are_pinned() -> None:
     package = (FRONTEND / "package.json").read_text(encoding="utf-8")
-    versions = re.findall(r'"(?:esbuild|typescript)": "(.*)"', package)
-    assert len(versions) == 2
+    versions = re.findall(r'"(?:esbuild|prettier|typescript)": "(.*)"', package)
+    assert len(versions) == 3
     assert all(re.fullmatch(r"[0-9.]+", version) for version in versions)

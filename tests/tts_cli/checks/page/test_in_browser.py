@@ -29,6 +29,7 @@ EVIL = [
     "'); alert(6); ('",
     "${alert(7)} {{alert(8)}} &lt;b&gt;",
     "\x00\x1b[31m\ufffe\U0001f600",
+    'b.strong#list[onclick="alert(0)"] > img',
 ]
 
 

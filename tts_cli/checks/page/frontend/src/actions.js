@@ -1,26 +1,26 @@
 // What buttons and keys do with a row.
 
 /** @import { Row } from "./types.js" */
-import { say } from "./dom.js";
+import { say, setIcon } from "./dom.js";
 import { placeOf } from "./model.js";
 import { player } from "./player.js";
 import { pick } from "./review.js";
-import { select } from "./selection.js";
 
 /** @param {Row} row */
 export function togglePlay(row) {
-  player.toggle(row, player.row?.id === row.id && player.isPlaying ? player.place : placeOf(row));
+  if (player.has(row) && player.isPlaying) player.audio.pause();
+  else player.play(row, placeOf(row));
 }
 
-/** Play a row from where its waveform was clicked. @param {Row} row @param {MouseEvent} event */
-export function seekAt(row, event) {
-  const box = /** @type {HTMLElement} */ (event.currentTarget).getBoundingClientRect();
-  player.seek(row, placeOf(row), (event.clientX - box.left) / box.width);
+/** Show in a button whether a row plays. @param {HTMLButtonElement} button @param {Row} row */
+export function showPlaying(button, row) {
+  const isPlaying = player.has(row) && player.isPlaying;
+  setIcon(button, isPlaying ? "pause" : "play");
+  button.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
 }
 
 /** @param {Row} row @param {number} place */
 export function chooseTake(row, place) {
-  select(row);
   pick(row, place);
   player.play(row, place);
 }
@@ -36,7 +36,7 @@ export function compare(row) {
   const next = known ?? (place === row.chosen ? first : row.chosen);
   if (next < 0) return say(`${row.id} has no other take`);
   other = { id: row.id, place };
-  const at_s = player.row?.id === row.id ? player.audio.currentTime : 0;
+  const at_s = player.has(row) ? player.audio.currentTime : 0;
   pick(row, next);
-  player.seek(row, next, at_s / (row.takes[next].audio_s || 1));
+  player.playFrom(row, next, at_s);
 }

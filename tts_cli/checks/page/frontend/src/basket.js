@@ -27,17 +27,18 @@ function open() {
   const again = retakeRows();
   const nodes = [];
   if (ledger.own.size && !server.isThere) {
-    nodes.push(h("h3", { text: "Send your decisions" }), button("Save the decisions as a file", "copy", saveFile),
-      h("p", { class: "hint", text: "Whoever has the folder adds them with `tts-cli review DIR --import FILE`." }));
+    const hint = "Whoever has the folder adds them with `tts-cli review DIR --import FILE`.";
+    nodes.push(h("h3", "Send your decisions"), button("Save the decisions as a file", "copy", saveFile));
+    nodes.push(h("p.hint", hint));
   }
   if (picks.size && !server.isThere) nodes.push(...block("Choose these takes", [pickCommand([...picks])]));
-  if (again.length) nodes.push(...block(`Synthesize ${MORE_TAKES} more takes of each of these rows`, againCommands(again)));
-  if (again.length && server.isThere) {
-    nodes.push(button("Make them now", "again", () => {
-      dialog.close();
-      for (const row of again) request(row, MORE_TAKES);
-    }));
-  }
+  const title = `Synthesize ${MORE_TAKES} more takes of each of these rows`;
+  if (again.length) nodes.push(...block(title, againCommands(again)));
+  const make = () => {
+    dialog.close();
+    for (const row of again) request(row, MORE_TAKES);
+  };
+  if (again.length && server.isThere) nodes.push(button("Make them now", "again", make));
   byId("commands-body").replaceChildren(...nodes);
   byId("commands-clear").hidden = server.isThere;
   dialog.showModal();
@@ -45,14 +46,13 @@ function open() {
 
 /** @param {string} title @param {string[]} commands */
 function block(title, commands) {
-  const isUnknown = commands.some((command) => command.includes(` ${MANIFEST} `));
+  const nodes = commands.map(command => {
+    const copyIt = button("Copy", "copy", () => copy(command, "the command"));
+    return h("div.command", h("code", { tabindex: "0" }, command), copyIt);
+  });
   const hint = `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.`;
-  return [
-    h("h3", { text: title }),
-    ...commands.map((command) => h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }),
-      button("Copy", "copy", () => copy(command, "the command")))),
-    ...(isUnknown ? [h("p", { class: "hint", text: hint })] : []),
-  ];
+  const isUnknown = commands.some(command => command.includes(` ${MANIFEST} `));
+  return [h("h3", title), ...nodes, ...(isUnknown ? [h("p.hint", hint)] : [])];
 }
 
 byId("basket-open").onclick = open;

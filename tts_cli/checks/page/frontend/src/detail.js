@@ -1,109 +1,104 @@
 // Everything about the current row: next to the list, in narrow windows a sheet below it.
 
 /** @import { Row, State, Take } from "./types.js" */
-import { togglePlay } from "./actions.js";
+import { showPlaying, togglePlay } from "./actions.js";
 import { on } from "./bus.js";
 import { commentsNode } from "./comments.js";
-import { button, byId, checkbox, copy, decibels, duration, h, setIcon } from "./dom.js";
-import { lengthText, STATUS_TEXT } from "./item.js";
-import { isNamed, model, placeOf, shownTake, stateOf } from "./model.js";
+import { button, byId, copy, decibels, duration, h, setIcon } from "./dom.js";
+import { lengthText } from "./item.js";
+import { isNamed, model, placeOf, selection, shownTake, STATUS_TEXT, stateOf } from "./model.js";
 import { player } from "./player.js";
 import { retakeNode } from "./retake.js";
 import { isReadOnly, STATE_TEXT, toggleState } from "./review.js";
-import { selection } from "./selection.js";
-import { wantWaveform } from "./server.js";
 import { againCommands, MORE_TAKES } from "./shell.js";
 import { takesNode } from "./takes.js";
 import { textsOf } from "./texts.js";
 import { drawWaveform } from "./waveform.js";
 
-const RATES = [0.75, 1, 1.25, 1.5, 2];
-const pane = byId("detail");
-const canvas = h("canvas", { class: "wave", "aria-hidden": "true" });
-const play = h("button", { type: "button", class: "round big", "data-key": "play" });
-const range = h("input", {
-  type: "range", class: "seek", min: "0", max: "1000", value: "0", "aria-label": "Position", "data-key": "seek",
-});
-const time = h("span", { class: "time" });
-const sheet = h("button", { type: "button", class: "plain icon sheet", "data-key": "sheet", "aria-label": "Details" });
+const [pane, head, body] = ["detail", "detail-head", "detail-body"].map(id => byId(id));
+const canvas = /** @type {HTMLCanvasElement} */ (byId("wave"));
+const [play, sheet] = ["play", "sheet"].map(id => /** @type {HTMLButtonElement} */ (byId(id)));
+const range = /** @type {HTMLInputElement} */ (byId("position"));
+const rate = /** @type {HTMLSelectElement} */ (byId("rate"));
 /** @type {import("./texts.js").Word[]} */
 let words = [];
-let isOpen = false;
 
 play.onclick = () => selection.row && togglePlay(selection.row);
 range.oninput = () => selection.row && player.seek(selection.row, placeOf(selection.row), Number(range.value) / 1000);
+rate.onchange = () => (player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value));
 sheet.onclick = () => {
-  isOpen = !isOpen;
+  sheet.setAttribute("aria-expanded", String(pane.classList.toggle("open")));
   refresh();
 };
 
 function show() {
   const { row } = selection;
-  if (!row) return pane.replaceChildren();
-  const focused = pane.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement);
-  const key = (focused && focused.dataset.key) || "";
+  head.hidden = !row;
+  if (!row) return body.replaceChildren();
+  byId("detail-id").textContent = row.id;
+  byId("detail-status").textContent = STATUS_TEXT[row.group];
+  byId("detail-status").dataset.group = String(row.group);
+  const key = body.contains(document.activeElement) && document.activeElement?.getAttribute("data-key");
   const top = pane.scrollTop;
   const take = shownTake(row);
   const texts = textsOf(row, take);
   words = texts.words;
-  const hint = (/** @type {string | false | undefined} */ text) => text && h("p", { class: "hint", text });
   const reasons = row.reasons.map(([kind, text]) => {
     const shown = ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`;
-    return h("li", { title: model.data.kinds[kind] }, h("b", { text: kind }), shown);
+    return h("li", { title: model.data.kinds[kind] }, h("b", kind), shown);
   });
-  const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
-  const body = [
+  const nodes = [
     decisions(row),
     takesNode(row),
-    hint(take.is_older && "The row failed; this is its audio from an earlier run."),
-    hint(take.is_other && take.said !== undefined && `Text of this take: ${take.said}`),
-    row.error !== undefined && h("p", { class: "wrong", text: row.error }),
-    reasons.length > 0 && h("ul", { class: "reasons" }, ...reasons),
+    take.is_older && h("p.hint", "The row failed; this is its audio from an earlier run."),
+    take.is_other && take.said !== undefined && h("p.hint", `Text of this take: ${take.said}`),
+    row.error !== undefined && h("p.wrong", row.error),
+    reasons.length > 0 && h("ul.reasons", reasons),
     ...texts.nodes,
     isNamed(row) && commentsNode(row),
     isNamed(row) && retakeNode(row),
-    h("div", { class: "buttons" }, button("Copy id", "copy", () => copy(row.id, "the id"), { "data-key": "id" }),
-      take.seed !== undefined && button("Copy seed", "copy", () => copy(String(take.seed), "the seed"), { "data-key": "seed" }),
-      isNamed(row) && button(`Copy the command for ${MORE_TAKES} more takes`, "copy", again, { "data-key": "again" })),
+    copies(row, take),
     figures(row, take),
   ];
-  pane.replaceChildren(head(row), h("div", { class: "body" }, ...body));
-  const same = [...pane.querySelectorAll("[data-key]")].find((node) => node.getAttribute("data-key") === key);
+  body.replaceChildren(...nodes.filter(node => node instanceof Node));
+  const same = [...body.querySelectorAll("[data-key]")].find(node => node.getAttribute("data-key") === key);
   if (same instanceof HTMLElement) same.focus({ preventScroll: true });
   pane.scrollTop = top;
   refresh();
 }
 
 /** @param {Row} row */
-function head(row) {
-  const rates = RATES.map((value) =>
-    h("option", { value, text: `${value}\u00d7`, selected: value === player.audio.playbackRate }));
-  const rate = h("select", { class: "rate", "aria-label": "Speed", "data-key": "rate" }, ...rates);
-  rate.onchange = () => { player.audio.defaultPlaybackRate = player.audio.playbackRate = Number(rate.value); };
-  const goesOn = checkbox("play on", "goes-on", player.goesOn, (isOn) => { player.goesOn = isOn; });
-  const status = h("span", { class: "status", "data-group": row.group, text: STATUS_TEXT[row.group] });
-  return h("div", { class: "head" },
-    h("div", { class: "title" }, h("h2", {}, h("bdi", { text: row.id })), status, sheet),
-    h("div", { class: "player" }, play, h("div", { class: "scrub" }, canvas, range)),
-    h("div", { class: "under" }, time, goesOn, rate));
-}
-
-/** @param {Row} row */
 function decisions(row) {
   const [state, disabled] = [stateOf(row), isReadOnly() || !isNamed(row)];
   /** @param {State} wanted @param {string} label @param {string} name */
-  const one = (wanted, label, name) => button(label, name, () => toggleState(row, wanted), {
-    class: `plain ${wanted}`, "data-key": wanted, "aria-pressed": String(state === wanted), disabled,
-  });
-  return h("div", { class: "buttons decide", role: "group", "aria-label": "Decision" },
-    one("approved", "Approve", "approve"), one("rejected", "Reject", "reject"), one("retake", "Request retake", "again"),
-    state === "changed" && h("span", { class: "review", text: STATE_TEXT.changed }));
+  const one = (wanted, label, name) => {
+    const facts = { class: `plain ${wanted}`, "data-key": wanted, "aria-pressed": String(state === wanted), disabled };
+    return button(label, name, () => toggleState(row, wanted), facts);
+  };
+  return h("div.buttons.decide", { role: "group", "aria-label": "Decision" }, [
+    one("approved", "Approve", "approve"),
+    one("rejected", "Reject", "reject"),
+    one("retake", "Request retake", "again"),
+    state === "changed" && h("span.review", STATE_TEXT.changed),
+  ]);
+}
+
+/** @param {Row} row @param {Take} take */
+function copies(row, take) {
+  const [id, seed] = [() => copy(row.id, "the id"), () => copy(String(take.seed), "the seed")];
+  const again = () => copy(againCommands([row]).join("\n"), "the command for more takes");
+  const label = `Copy the command for ${MORE_TAKES} more takes`;
+  return h("div.buttons", [
+    button("Copy id", "copy", id, { "data-key": "id" }),
+    take.seed !== undefined && button("Copy seed", "copy", seed, { "data-key": "seed" }),
+    isNamed(row) && button(label, "copy", again, { "data-key": "again" }),
+  ]);
 }
 
 /** @param {Row} row @param {Take} take */
 function figures(row, take) {
   const run = model.data.runs[row.run ?? -1];
-  const [mos, signal, background, p808] = (take.mos ?? []).map((score) => score.toFixed(1));
+  const [mos, signal, background, p808] = (take.mos ?? []).map(score => score.toFixed(1));
   const [start, inside, end] = row.silences_s ?? [];
   /** @type {Record<string, string | null | undefined | false>} */
   const facts = {
@@ -124,40 +119,31 @@ function figures(row, take) {
     Model: run?.model,
     Run: run?.started && `${run.started.slice(0, 16).replace("T", " ")} UTC`,
   };
-  const known = Object.entries(facts).filter(([, value]) => value);
-  const nodes = known.flatMap(([name, value]) => [h("dt", { text: name }), h("dd", { text: value })]);
-  return h("dl", { class: "facts" }, ...nodes);
+  const nodes = Object.entries(facts).flatMap(([name, value]) => (value ? [h("dt", name), h("dd", value)] : []));
+  return h("dl.facts", nodes);
 }
 
 /** Show what moves while audio plays. */
 function refresh() {
   const { row } = selection;
   if (!row) return;
-  const isLoaded = player.row?.id === row.id && player.place < row.takes.length;
+  const isLoaded = player.has(row);
   const take = row.takes[isLoaded ? player.place : placeOf(row)];
   const share = isLoaded ? player.share : 0;
   const seconds = take.audio_s ?? 0;
-  setIcon(play, isLoaded && player.isPlaying ? "pause" : "play");
-  play.setAttribute("aria-label", `${isLoaded && player.isPlaying ? "Pause" : "Play"} ${row.id}`);
+  const played_s = share * seconds;
+  showPlaying(play, row);
   play.disabled = range.disabled = !take.url;
-  pane.classList.toggle("open", isOpen);
-  setIcon(sheet, isOpen ? "less" : "more");
-  sheet.setAttribute("aria-expanded", String(isOpen));
+  setIcon(sheet, pane.classList.contains("open") ? "less" : "more");
   range.value = String(Math.round(1000 * share));
-  range.setAttribute("aria-valuetext", `${(share * seconds).toFixed(1)} of ${seconds.toFixed(1)} seconds`);
-  time.textContent = take.url ? `${(share * seconds).toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
-  wantWaveform(row.id, take);
-  drawWaveform(canvas, take, share);
+  range.setAttribute("aria-valuetext", `${played_s.toFixed(1)} of ${seconds.toFixed(1)} seconds`);
+  byId("time").textContent = take.url ? `${played_s.toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
+  drawWaveform(canvas, row.id, take, share);
   for (const { node, start_s, end_s } of words) {
-    node.classList.toggle("now", isLoaded && start_s <= share * seconds && share * seconds < end_s);
+    node.classList.toggle("now", isLoaded && start_s <= played_s && played_s < end_s);
   }
 }
 
-/** @type {Row | null} */
-let shown = null;
-on(["select"], () => {
-  if (shown !== selection.row) show();
-  shown = selection.row;
-});
+on(["select"], ({ before }) => before !== selection.row && show());
 on(["rows", "decided", "picked", "server"], show);
 on(["played", "drawn", "theme"], refresh);

@@ -1,26 +1,33 @@
 // Elements, figures and small helpers. No string ever becomes markup.
 
-/** @typedef {Node | string | null | undefined | false} Child */
+/** @typedef {Node | string | null | undefined | false | 0} Child */
+/** @typedef {keyof HTMLElementTagNameMap} Tag */
+/** @template {string} S @typedef {S extends `${infer T extends Tag}.${string}` ? T : S extends Tag ? S : never} TagOf */
 
 /** @template {HTMLElement} [T=HTMLElement] @param {string} id @returns {T} */
-export const byId = (id) => /** @type {T} */ (document.getElementById(id));
+export const byId = id => /** @type {T} */ (document.getElementById(id));
 
 /**
- * Return an element: attributes by name, `on...` as listeners, `text` as text.
- * @template {keyof HTMLElementTagNameMap} T
- * @param {T} tag @param {Record<string, any>} [attributes] @param {...Child} children
- * @returns {HTMLElementTagNameMap[T]}
+ * Return an element, as in `h("p.hint", { dir: "auto" }, "Text")`: a tag with classes, which are never data;
+ * then attributes, if there are any, where `on...` are listeners; then children, of which empty ones are left out.
+ * @template {Tag | `${Tag}.${string}`} S
+ * @param {S} selector @param {Record<string, any> | Child | Child[]} [first] @param {...(Child | Child[])} others
+ * @returns {HTMLElementTagNameMap[TagOf<S>]}
  */
-export function h(tag, attributes = {}, ...children) {
+export function h(selector, first, ...others) {
+  const [tag, ...classes] = selector.split(".");
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
+  if (tag === "button") element.setAttribute("type", "button");
+  if (classes.length) element.className = classes.join(" ");
+  const hasAttributes = first?.constructor === Object;
+  for (const [name, value] of Object.entries(hasAttributes ? first : {})) {
+    if ((value ?? false) === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "text") element.textContent = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
+  const children = hasAttributes ? others : [/** @type {Child} */ (first), ...others];
+  for (const child of children.flat()) if (child) element.append(child);
+  return /** @type {any} */ (element);
 }
 
 /** @type {Record<string, string>} */
@@ -41,7 +48,7 @@ const ICONS = {
 
 /** @param {string} name */
 export function icon(name) {
-  const [picture, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  const [picture, path] = ["svg", "path"].map(tag => document.createElementNS("http://www.w3.org/2000/svg", tag));
   const attributes = { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" };
   for (const [key, value] of Object.entries(attributes)) picture.setAttribute(key, value);
   path.setAttribute("d", ICONS[name]);
@@ -56,20 +63,13 @@ export function setIcon(button, name) {
   button.replaceChildren(icon(name));
 }
 
-/** @param {string} label @param {string | null} name of the icon @param {() => void} run @param {Record<string, any>} [more] */
-export function button(label, name, run, more = {}) {
-  return h("button", { type: "button", class: "plain", onclick: run, ...more }, name && icon(name), label);
-}
-
-/** @param {string} label @param {string} key @param {boolean} checked @param {(isOn: boolean) => void} run */
-export function checkbox(label, key, checked, run) {
-  const box = h("input", { type: "checkbox", "data-key": key, checked });
-  box.onchange = () => run(box.checked);
-  return h("label", { class: "check" }, box, label);
+/** @param {string} label @param {string | null} name of the icon @param {() => void} onclick @param {Record<string, any>} [more] */
+export function button(label, name, onclick, more = {}) {
+  return h("button.plain", { onclick, ...more }, name && icon(name), label);
 }
 
 /** @param {string} value @param {string} [text] */
-export const option = (value, text = value) => h("option", { value, text });
+export const option = (value, text = value) => h("option", { value }, text);
 
 /** Return seconds as 7.4 s, 3:05 or 1:02:09. @param {number} seconds */
 export function duration(seconds) {
@@ -83,11 +83,15 @@ export function duration(seconds) {
 
 const format = new Intl.NumberFormat("en");
 /** @param {number} number */
-export const whole = (number) => format.format(number);
+export const whole = number => format.format(number);
 /** @param {number} number @param {string} one @param {string} [many] */
 export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
+/** @param {number} number */
+export const signed = number => number.toFixed(1).replace("-", "\u2212");
 /** @param {number} level */
-export const decibels = (level) => `${level.toFixed(1).replace("-", "\u2212")} dBFS`;
+export const decibels = level => `${signed(level)} dBFS`;
+/** @param {(string | number | null | undefined | false)[]} texts those that are empty are left out */
+export const dotted = texts => texts.filter(Boolean).join(" \u00b7 ");
 
 let toastTimer = 0;
 /** Show a message for a moment, to eyes and to screen readers. @param {string} text */
@@ -96,16 +100,16 @@ export function say(text) {
   byId("said").textContent = toast.textContent = text;
   toast.hidden = false;
   clearTimeout(toastTimer);
-  toastTimer = window.setTimeout(() => { toast.hidden = true; }, 2500);
+  toastTimer = window.setTimeout(() => (toast.hidden = true), 2500);
 }
 
 /** Show the error of a request. @param {Error} error */
-export const complain = (error) => say(error.message);
+export const complain = error => say(error.message);
 
 /** @param {string} text @param {string} what */
-export async function copy(text, what) {
-  const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  say(isCopied ? `Copied ${what}` : `The browser did not allow copying ${what}`);
+export function copy(text, what) {
+  const done = navigator.clipboard?.writeText(text) ?? Promise.reject();
+  done.then(() => say(`Copied ${what}`)).catch(() => say(`The browser did not allow copying ${what}`));
 }
 
 /** What the browser stores for a page; private windows may store nothing. */

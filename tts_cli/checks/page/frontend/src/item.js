@@ -1,35 +1,32 @@
 // One row of the list.
 
-/** @import { Reason, Row, Take } from "./types.js" */
-import { chooseTake, seekAt, togglePlay } from "./actions.js";
-import { button, counted, duration, h, icon, setIcon } from "./dom.js";
-import { commentsOf, isNamed, placeOf, stateOf } from "./model.js";
+/** @import { Reason, Row, State, Take } from "./types.js" */
+import { chooseTake, showPlaying, togglePlay } from "./actions.js";
+import { button, counted, dotted, duration, h, icon } from "./dom.js";
+import { commentsOf, isNamed, placeOf, scoreText, select, selection, STATUS_TEXT, stateOf } from "./model.js";
 import { player } from "./player.js";
 import { isReadOnly, STATE_TEXT, toggleState } from "./review.js";
-import { select, selection } from "./selection.js";
-import { wantWaveform } from "./server.js";
 import { drawWaveform } from "./waveform.js";
-
-export const STATUS_TEXT = ["failed", "suspect", "ok"];
 
 /** @param {Row} row @param {number} position @param {number} total */
 export function makeItem(row, position, total) {
-  /** @param {(event: any) => void} run */
-  const act = (run) => (/** @type {Event} */ event) => {
-    select(row);
-    run(event);
+  /** @param {string} label @param {string} name @param {State} state */
+  const small = (label, name, state) => {
+    const facts = { class: `small ${name}`, title: label, "aria-label": label, "data-state": state };
+    return h("button", { ...facts, onclick: () => toggleState(row, state) }, icon(name));
   };
-  /** @param {string} label @param {string} name @param {"approved" | "rejected" | "retake"} state */
-  const small = (label, name, state) => h("button", {
-    type: "button", class: `small ${name}`, title: label, "aria-label": label, "data-state": state,
-    onclick: act(() => toggleState(row, state)),
-  }, icon(name));
-  const play = h("button", { type: "button", class: "round", onclick: act(() => togglePlay(row)) });
-  const canvas = h("canvas", { class: "wave", "aria-hidden": "true", onclick: act((event) => seekAt(row, event)) });
-  const length = h("span", { class: "length" });
-  const review = h("span", { class: "review" });
-  const marks = [small("Approve", "approve", "approved"), small("Reject", "reject", "rejected"),
-    small("Request a retake", "again", "retake")];
+  const play = h("button.round", { onclick: () => togglePlay(row) });
+  const canvas = h("canvas.wave", { "aria-hidden": "true" });
+  canvas.onclick = ({ clientX }) => {
+    const { left, width } = canvas.getBoundingClientRect();
+    player.seek(row, placeOf(row), (clientX - left) / width);
+  };
+  const [length, review] = [h("span.length"), h("span.review")];
+  const marks = [
+    small("Approve", "approve", "approved"),
+    small("Reject", "reject", "rejected"),
+    small("Request a retake", "again", "retake"),
+  ];
   const takes = (row.takes.length > 1 ? row.takes : []).map(({ take }, place) => {
     const label = `Take ${take}${place === row.chosen ? ", current in the folder" : ""}`;
     const more = { class: place === row.chosen ? "take own" : "take", "aria-label": label, title: label };
@@ -37,31 +34,32 @@ export function makeItem(row, position, total) {
   });
   const second = row.error ?? row.spoken_text;
   const unknown = `The text is not in timings.jsonl (${counted(row.text_chars ?? 0, "character")})`;
-  const node = h("li", {
-    class: second ? "row two" : "row", "data-id": row.id, "data-group": row.group,
-    "aria-posinset": position, "aria-setsize": total,
-  },
-  play, h("div", { class: "sound" }, canvas, length),
-  h("div", { class: "words" },
-    h("div", { class: "line" },
-      h("span", { class: "status", text: STATUS_TEXT[row.group] }), review, h("bdi", { class: "id", text: row.id }),
-      h("span", { class: "voice", text: [row.character, row.voice ?? "no voice"].filter(Boolean).join(" \u00b7 ") }),
-      h("span", { class: "chips" }, ...row.reasons.slice(0, 3).map(chip))),
-    h("p", { class: row.text === undefined ? "text unknown" : "text", dir: "auto", text: row.text ?? unknown }),
-    second && h("p", { class: row.error ? "spoken wrong" : "spoken", dir: "auto", text: second })),
-  h("div", { class: "side" },
-    h("div", { class: "takes", role: "group", "aria-label": "Takes" }, ...takes), h("div", { class: "actions" }, ...marks)));
-  node.addEventListener("pointerdown", (event) => {
+  const [status, id] = [h("span.status", STATUS_TEXT[row.group]), h("bdi.id", row.id)];
+  const voice = h("span.voice", dotted([row.character, row.voice ?? "no voice"]));
+  const chips = h("span.chips", row.reasons.slice(0, 3).map(chip));
+  const facts = { "data-id": row.id, "data-group": row.group, "aria-posinset": position, "aria-setsize": total };
+  const node = h(
+    second ? "li.row.two" : "li.row",
+    facts,
+    play,
+    h("div.sound", canvas, length),
+    h("div.words", [
+      h("div.line", status, review, id, voice, chips),
+      h(row.text === undefined ? "p.text.unknown" : "p.text", { dir: "auto" }, row.text ?? unknown),
+      second && h(row.error ? "p.spoken.wrong" : "p.spoken", { dir: "auto" }, second),
+    ]),
+    h("div.side", h("div.takes", { role: "group", "aria-label": "Takes" }, takes), h("div.actions", marks)),
+  );
+  node.addEventListener("click", () => select(row), { capture: true });
+  node.addEventListener("pointerdown", event => {
     if (!(/** @type {Element} */ (event.target).closest("button, canvas"))) select(row, { focus: true });
   });
   /** Show what changes: playing, the current row, takes and decisions. @param {{width: number, height: number}} [size] */
   function refresh(size) {
     const [place, state, remarks] = [placeOf(row), stateOf(row), commentsOf(row).length];
-    const isPlaying = player.row?.id === row.id && player.isPlaying;
     const isCurrent = selection.row === row;
-    setIcon(play, isPlaying ? "pause" : "play");
+    showPlaying(play, row);
     play.disabled = !row.takes[place].url;
-    play.setAttribute("aria-label", `${isPlaying ? "Pause" : "Play"} ${row.id}`);
     node.classList.toggle("current", isCurrent);
     node.setAttribute("aria-current", String(isCurrent));
     for (const one of [node, play, ...marks, ...takes]) one.tabIndex = isCurrent ? 0 : -1;
@@ -71,17 +69,15 @@ export function makeItem(row, position, total) {
     }
     takes.forEach((one, at) => one.setAttribute("aria-pressed", String(at === place)));
     node.dataset.state = state;
-    review.textContent = [STATE_TEXT[state], remarks && counted(remarks, "comment")].filter(Boolean).join(" \u00b7 ");
+    review.textContent = dotted([STATE_TEXT[state], remarks && counted(remarks, "comment")]);
     review.hidden = !review.textContent;
     length.textContent = lengthText(row, row.takes[place]);
     draw(size);
   }
   /** @param {{width: number, height: number}} [size] */
   function draw(size) {
-    const isLoaded = player.row?.id === row.id;
-    const take = row.takes[isLoaded && row.takes[player.place] ? player.place : placeOf(row)];
-    wantWaveform(row.id, take);
-    drawWaveform(canvas, take, isLoaded ? player.share : 0, size);
+    const [place, share] = player.has(row) ? [player.place, player.share] : [placeOf(row), 0];
+    drawWaveform(canvas, row.id, row.takes[place], share, size);
   }
   return { node, canvas, refresh, draw };
 }
@@ -89,12 +85,12 @@ export function makeItem(row, position, total) {
 /** @param {Row} row @param {Take} take */
 export function lengthText(row, take) {
   if (!take.url) return row.group === 0 && !take.audio_s ? "no audio" : "audio missing";
-  return [duration(take.audio_s ?? 0), take.mos && `${take.mos[0].toFixed(1)} of 5`].filter(Boolean).join(" \u00b7 ");
+  return dotted([duration(take.audio_s ?? 0), scoreText(take)]);
 }
 
 /** A reason with its first figure. @param {Reason} reason */
 function chip([kind, text]) {
   const figure = /[-\d][\d.]*( %| s\b| dBFS| letters per second)?/.exec(text)?.[0] ?? "";
   const short = figure.replace(" letters per second", "/s").replace(/^-/, "\u2212");
-  return h("span", { class: "chip", title: text }, h("b", { text: kind }), h("span", { class: "figures", text: ` ${short}` }));
+  return h("span.chip", { title: text }, h("b", kind), h("span.figures", ` ${short}`));
 }

@@ -5,11 +5,10 @@ import { chooseTake, compare, togglePlay } from "./actions.js";
 import { writeComment } from "./comments.js";
 import { byId, h, say } from "./dom.js";
 import { step } from "./list.js";
-import { placeOf } from "./model.js";
+import { placeOf, select, selection } from "./model.js";
 import { player } from "./player.js";
 import { editText } from "./retake.js";
 import { toggleState, use } from "./review.js";
-import { select, selection } from "./selection.js";
 import { server } from "./server.js";
 
 const SEEK_S = 2;
@@ -21,13 +20,13 @@ const KEYS = [
   [[" "], "Space", "play or pause the current row", togglePlay],
   [["j"], "j", "next row", () => step(1)],
   [["k"], "k", "previous row", () => step(-1)],
-  [["a"], "a", "approve the row, or undo it", (row) => toggleState(row, "approved")],
-  [["x"], "x", "reject the row, or undo it", (row) => toggleState(row, "rejected")],
-  [["r"], "r", "request a retake of the row, or undo it", (row) => toggleState(row, "retake")],
+  [["a"], "a", "approve the row, or undo it", row => toggleState(row, "approved")],
+  [["x"], "x", "reject the row, or undo it", row => toggleState(row, "rejected")],
+  [["r"], "r", "request a retake of the row, or undo it", row => toggleState(row, "retake")],
   [["c"], "c", "comment on the moment that is played", writeComment],
   [[..."123456789"], "1 \u2013 9", "select that take, and play it", playTake],
   [["b"], "b", "switch between two takes at the same moment", compare],
-  [["u"], "u", "use the selected take", (row) => server.isThere && placeOf(row) !== row.chosen && use(row)],
+  [["u"], "u", "use the selected take", row => server.isThere && placeOf(row) !== row.chosen && use(row)],
   [["e"], "e", "edit the text for a retake", editText],
   [["ArrowLeft", "ArrowRight"], "\u2190 \u2192", "skip two seconds back or forward, while a row is loaded", skip],
   [[], "/", "search"],
@@ -37,14 +36,14 @@ const KEYS = [
 
 /** @param {Row} row @param {string} key */
 function playTake(row, key) {
-  const place = row.takes.findIndex((take) => take.take === Number(key));
+  const place = row.takes.findIndex(take => take.take === Number(key));
   if (place < 0) say(`${row.id} has no take ${key}`);
   else chooseTake(row, place);
 }
 
 /** @param {Row} row @param {string} key */
 function skip(row, key) {
-  if (player.row?.id === row.id) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
+  if (player.has(row)) player.audio.currentTime += key === "ArrowLeft" ? -SEEK_S : SEEK_S;
 }
 
 /** @param {KeyboardEvent} event */
@@ -69,7 +68,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-byId("keys").replaceChildren(...KEYS.flatMap(([, name, meaning]) =>
-  [h("dt", {}, h("kbd", { text: name })), h("dd", { text: meaning })]));
+const names = KEYS.flatMap(([, name, meaning]) => [h("dt", h("kbd", name)), h("dd", meaning)]);
+byId("keys").replaceChildren(...names);
 byId("help-open").onclick = () => help.showModal();
 document.addEventListener("keydown", onKey);

@@ -41,7 +41,7 @@ export const ledger = {
 
   /** @param {string} id @param {string | null} sha256 */
   comments(id, sha256) {
-    const found = [...(this.remarks.get(keyOf(id, sha256))?.values() ?? [])].filter((one) => one.comment);
+    const found = [...(this.remarks.get(keyOf(id, sha256))?.values() ?? [])].filter(one => one.comment);
     return found.sort((a, b) => (a.at_s ?? 0) - (b.at_s ?? 0));
   },
 };

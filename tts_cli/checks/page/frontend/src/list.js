@@ -4,9 +4,8 @@
 import { on } from "./bus.js";
 import { byId, counted, h, whole } from "./dom.js";
 import { makeItem } from "./item.js";
-import { model, shownItems, stateOf } from "./model.js";
+import { model, select, selection, shownItems, stateOf } from "./model.js";
 import { player } from "./player.js";
-import { select, selection } from "./selection.js";
 import { sizeOf } from "./waveform.js";
 
 const BEYOND = 240; // pixels above and below the window that are made as well
@@ -33,7 +32,7 @@ function update() {
   items.forEach((item, place) => item.row && places.set(item.row, place));
   for (const place of made.keys()) drop(place);
   measure();
-  if (!selection.row || !places.has(selection.row)) select(items.find((item) => item.row)?.row ?? null);
+  if (!selection.row || !places.has(selection.row)) select(items.find(item => item.row)?.row ?? null);
   const [all, found] = [model.rows.length, places.size];
   byId("count").textContent = all === found ? counted(all, "row") : `${whole(found)} of ${counted(all, "row")}`;
   byId("empty").hidden = found > 0;
@@ -43,14 +42,14 @@ export function measure() {
   const rowHeight = NARROW.matches ? 148 : 88;
   waveSize = undefined;
   tops = new Float64Array(items.length + 1);
-  items.forEach((item, place) => { tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING); });
+  items.forEach((item, place) => (tops[place + 1] = tops[place] + (item.row ? rowHeight : HEADING)));
   node.style.height = `${tops[items.length]}px`;
   for (const place of made.keys()) move(place);
   render();
 }
 
 /** Return the place of the item at a height. @param {number} top */
-const at = (top) => Math.max(0, tops.subarray(0, items.length).findLastIndex((one) => one <= top));
+const at = top => tops.subarray(0, items.length).findLastIndex(one => one <= Math.max(0, top));
 
 /** Make the rows in sight, and remove the others. @param {number} [most] rows to make now, so that scrolling is smooth */
 export function render(most = Infinity) {
@@ -63,7 +62,7 @@ export function render(most = Infinity) {
   if (current >= 0 && current < first) wanted.unshift(current);
   if (current > last) wanted.push(current);
   for (const place of made.keys()) if (!wanted.includes(place)) drop(place);
-  const missing = wanted.filter((place) => !made.has(place));
+  const missing = wanted.filter(place => !made.has(place));
   const fresh = missing.slice(0, most);
   if (fresh.length < missing.length) requestAnimationFrame(() => render(most));
   /** @type {HTMLElement | undefined} */
@@ -84,11 +83,11 @@ export function render(most = Infinity) {
 
 /** @param {import("./model.js").Heading} item */
 function makeHeading({ heading, group, members }) {
-  const number = h("span", { class: "number" });
+  const number = h("span.number");
   return {
-    node: h("li", { class: "group", "data-group": group }, h("h2", {}, `${heading} `, number)),
+    node: h("li.group", { "data-group": group }, h("h2", `${heading} `, number)),
     refresh() {
-      const approved = members.filter((row) => stateOf(row) === "approved").length;
+      const approved = members.filter(row => stateOf(row) === "approved").length;
       const all = whole(members.length);
       number.textContent = approved ? `${whole(approved)} of ${all} approved` : all;
     },
@@ -116,7 +115,7 @@ function refresh(place) {
 }
 
 /** Return the place of a row, or -1. @param {Row | null | undefined} row */
-export const placeIn = (row) => (row && places.get(row)) ?? -1;
+export const placeIn = row => (row && places.get(row)) ?? -1;
 
 /** Return the next row in a direction. @param {Row | null} row @param {number} by 1 or -1 */
 export function nextRow(row, by = 1) {
@@ -133,20 +132,17 @@ export function step(by) {
   if (row) select(row, { focus: true, scroll: true });
 }
 
-/** The row that was current before. @type {Row | null} */
-let before = null;
-on(["select"], ({ focus, scroll }) => {
+on(["select"], ({ before, focus, scroll }) => {
   render();
   refresh(placeIn(before));
-  before = selection.row;
-  refresh(placeIn(before));
-  const current = made.get(placeIn(before))?.node;
+  refresh(placeIn(selection.row));
+  const current = made.get(placeIn(selection.row))?.node;
   if (scroll) current?.scrollIntoView({ block: "nearest" }); // clear of the bars: `scroll-margin`
   if (focus) current?.focus({ preventScroll: true });
 });
 on(["view", "rows"], update);
-on(["decided", "picked", "server"], () => { for (const place of made.keys()) refresh(place); });
-on(["drawn", "theme"], () => { for (const one of made.values()) one.draw(waveSize); });
+on(["decided", "picked", "server"], () => made.forEach((_, place) => refresh(place)));
+on(["drawn", "theme"], () => made.forEach(one => one.draw(waveSize)));
 /** @type {string | undefined} */
 let loaded;
 on(["played"], () => {

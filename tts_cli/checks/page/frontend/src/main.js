@@ -11,24 +11,25 @@ import { emit, on } from "./bus.js";
 import { showCharts } from "./charts.js";
 import { byId, complain } from "./dom.js";
 import { showTheme } from "./head.js";
-import { load, placeOf } from "./model.js";
+import { load, placeOf, select } from "./model.js";
 import { player } from "./player.js";
 import { restore } from "./review.js";
-import { select } from "./selection.js";
 import { poll, reload, server, watch } from "./server.js";
 
+const goesOn = /** @type {HTMLInputElement} */ (byId("goes-on"));
+const ready = () => (document.documentElement.dataset.ready = "yes");
 let frame = 0;
-window.addEventListener("scroll", () => {
+window.onscroll = () => {
   cancelAnimationFrame(frame);
   frame = requestAnimationFrame(() => render(4));
-}, { passive: true });
-window.addEventListener("resize", () => {
+};
+window.onresize = () => {
   measure();
   emit("drawn");
-});
+};
 for (const id of ["charts", "more", "progress"]) byId(id).addEventListener("toggle", () => render());
 player.audio.addEventListener("ended", () => {
-  const row = player.goesOn && player.row ? nextRow(player.row) : null;
+  const row = goesOn.checked && player.row ? nextRow(player.row) : null;
   if (!row) return;
   select(row, { focus: true, scroll: true });
   player.play(row, placeOf(row));
@@ -53,4 +54,4 @@ async function start() {
   }
 }
 
-start().catch(complain).finally(() => { document.documentElement.dataset.ready = "yes"; });
+start().catch(complain).finally(ready);

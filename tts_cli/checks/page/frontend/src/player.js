@@ -8,7 +8,6 @@ export const player = {
   audio: new Audio(),
   /** The row that is loaded. @type {Row | null} */ row: null,
   place: 0, // of its take
-  goesOn: false, // with the next row, at the end
   isLevelled: true, // takes of a row are equally loud
 
   get isPlaying() {
@@ -20,15 +19,15 @@ export const player = {
     return this.audio.duration > 0 ? this.audio.currentTime / this.audio.duration : 0;
   },
 
-  /** @param {Row} row @param {number} place */
-  isAt(row, place) {
-    return this.row?.id === row.id && this.place === place && this.row.takes[place]?.url === row.takes[place].url;
+  /** Whether a take of a row is loaded. @param {Row} row */
+  has(row) {
+    return this.row?.id === row.id && this.place < row.takes.length;
   },
 
   /** Load a take. Return whether there is audio. @param {Row} row @param {number} place */
   load(row, place) {
     const { url } = row.takes[place];
-    if (this.isAt(row, place)) return true;
+    if (this.has(row) && this.place === place && this.row?.takes[place]?.url === url) return true;
     this.audio.pause();
     if (!url) {
       say(`${row.id} has no audio`);
@@ -42,10 +41,11 @@ export const player = {
     return true;
   },
 
-  /** Make the takes of a row as loud as the quietest of them. */
-  level() {
+  /** Make the takes of a row as loud as the quietest of them, or leave them as they are. @param {boolean} [isLevelled] */
+  level(isLevelled) {
+    this.isLevelled = isLevelled ?? this.isLevelled;
     if (!this.row) return;
-    const known = this.row.takes.flatMap((take) => (take.url && take.level_dbfs !== undefined ? [take.level_dbfs] : []));
+    const known = this.row.takes.flatMap(take => (take.url && take.level_dbfs !== undefined ? [take.level_dbfs] : []));
     const own = this.isLevelled && this.row.takes[this.place].level_dbfs;
     this.audio.volume = own ? 10 ** ((Math.min(own, ...known) - own) / 20) : 1;
   },
@@ -61,19 +61,18 @@ export const player = {
     }
   },
 
-  /** @param {Row} row @param {number} place */
-  toggle(row, place) {
-    if (this.isAt(row, place) && this.isPlaying) this.audio.pause();
-    else this.play(row, place);
-  },
-
   /** Move to a share of a take, and play from there. @param {Row} row @param {number} place @param {number} share */
   seek(row, place, share) {
     if (!this.load(row, place)) return;
-    const move = () => { this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration; };
+    const move = () => (this.audio.currentTime = Math.min(0.999, Math.max(0, share)) * this.audio.duration);
     if (this.audio.readyState >= 1) move();
     else this.audio.addEventListener("loadedmetadata", move, { once: true });
     this.play(row, place);
+  },
+
+  /** Play a take from a moment. @param {Row} row @param {number} place @param {number} at_s */
+  playFrom(row, place, at_s) {
+    this.seek(row, place, at_s / (row.takes[place].audio_s || 1));
   },
 };
 

@@ -9,10 +9,17 @@ import { ask, poll, server } from "./server.js";
 /** What is being edited, by row. @type {Map<string, Record<string, string>>} */
 const drafts = new Map();
 /** The fields: label, name of a list of values, example. @type {Record<string, (string | undefined)[]>} */
-const FIELDS = { voice: ["Voice", "voices"], instruct: ["Style"], lexicon: ["Lexicon", undefined, "lead=led; read=red"] };
+const FIELDS = {
+  voice: ["Voice", "voices"],
+  instruct: ["Style"],
+  lexicon: ["Lexicon", undefined, "lead=led; read=red"],
+};
 
 /** @param {Row} row @returns {Record<string, string>} */
 const original = ({ text = "", voice = "", instruct = "" }) => ({ text, voice, instruct, lexicon: "", takes: "1" });
+
+/** @param {string[]} values */
+const options = values => values.map(value => option(value));
 
 /** @param {Row} row */
 export function retakeNode(row) {
@@ -31,27 +38,28 @@ export function retakeNode(row) {
   const text = h("textarea", { rows: "3", dir: "auto", "aria-label": "Text of the retake", id: "retake-text" });
   const fields = Object.entries(FIELDS).map(([name, [label, list, placeholder]]) => {
     const input = h("input", { type: "text", autocomplete: "off", list, placeholder });
-    return h("label", {}, h("span", { text: label }), bound(name, input));
+    return h("label", h("span", label), bound(name, input));
   });
-  const voices = [...new Set(model.rows.map((one) => one.voice ?? ""))].filter(Boolean).slice(0, 100);
-  const counts = ["1", "2", "3", "5"].map((one) => option(one));
-  const job = server.jobs.findLast((one) => one.id === row.id);
+  const voices = [...new Set(model.rows.map(one => one.voice ?? ""))].filter(Boolean).slice(0, 100);
+  const count = h("select", { "aria-label": "Number of takes" }, options(["1", "2", "3", "5"]));
+  const job = server.jobs.findLast(one => one.id === row.id);
   const isRunning = job !== undefined && ["waiting", "running"].includes(job.state);
   const label = isRunning ? "Making takes \u2026" : "Make takes";
+  const facts = { "data-key": "retake", disabled: isReadOnly() || isRunning };
+  const make = button(label, "again", () => start(row, draft), facts);
   const state = job && (job.error || `${job.state}: ${job.num_done} of ${counted(job.takes, "take")}`);
-  return h("details", { class: "retake", open: drafts.has(row.id) || isRunning },
-    h("summary", { text: "Retake" }), bound("text", text), ...fields,
-    h("datalist", { id: "voices" }, ...voices.map((one) => option(one))),
-    h("div", { class: "buttons" }, bound("takes", h("select", { "aria-label": "Number of takes" }, ...counts)),
-      button(label, "again", () => start(row, draft), { "data-key": "retake", disabled: isReadOnly() || isRunning })),
-    job && h("p", { class: job.error ? "wrong" : "hint", role: "status", text: state }));
+  const nodes = [h("summary", "Retake"), bound("text", text), ...fields];
+  const list = h("datalist", { id: "voices" }, options(voices));
+  const status = job && h(job.error ? "p.wrong" : "p.hint", { role: "status" }, state);
+  const isOpen = drafts.has(row.id) || isRunning;
+  return h("details.retake", { open: isOpen }, nodes, list, h("div.buttons", bound("takes", count), make), status);
 }
 
 /** @param {Row} row @param {Record<string, string>} draft */
 function start(row, draft) {
   const { takes, ...before } = original(row);
-  const changed = Object.keys(before).filter((name) => draft[name] !== before[name]);
-  request(row, Number(draft.takes), Object.fromEntries(changed.map((name) => [name, draft[name]])));
+  const changed = Object.entries(draft).filter(([name, value]) => name in before && value !== before[name]);
+  request(row, Number(draft.takes), Object.fromEntries(changed));
 }
 
 /** Ask for takes of a row. @param {Row} row @param {number} takes @param {object} [edits] */

@@ -9,7 +9,11 @@ import { ask, poll, reload, server } from "./server.js";
 
 /** @type {Record<string, string>} */
 export const STATE_TEXT = {
-  open: "", approved: "approved", rejected: "rejected", retake: "retake requested", changed: "changed since",
+  open: "",
+  approved: "approved",
+  rejected: "rejected",
+  retake: "retake requested",
+  changed: "changed since",
 };
 
 const storeName = () => `tts-cli-report ${model.data.folder.path}`;
@@ -33,7 +37,8 @@ export async function decide(row, state, comment = "", at_s = null) {
     decision.time = new Date().toISOString();
     return remember();
   }
-  await ask("decide", decision).then(poll).catch((error) => say(`Not saved: ${error.message}`));
+  const notSaved = (/** @type {Error} */ error) => say(`Not saved: ${error.message}`);
+  await ask("decide", decision).then(poll).catch(notSaved);
   ledger.own.delete(decision);
   ledger.rebuild();
   emit("decided");
@@ -82,13 +87,14 @@ async function showChange(id, text) {
   byId("change-diff").textContent = diff;
   byId("change-write").onclick = () => {
     dialog.close();
-    ask("manifest", { id, text, diff }).then(() => say("The manifest has the new text")).catch(complain);
+    const written = () => say("The manifest has the new text");
+    ask("manifest", { id, text, diff }).then(written).catch(complain);
   };
   dialog.showModal();
 }
 
 /** Rows that were marked for another take. */
-export const retakeRows = () => model.rows.filter((row) => isNamed(row) && stateOf(row) === "retake");
+export const retakeRows = () => model.rows.filter(row => isNamed(row) && stateOf(row) === "retake");
 
 /** Restore what this browser has stored for a static page. */
 export function restore() {
@@ -114,7 +120,7 @@ export function clear() {
 
 /** Save the decisions of this browser as a file for `review --import`. */
 export function saveFile() {
-  const text = [...ledger.own].map((one) => `${JSON.stringify(one)}\n`).join("");
+  const text = [...ledger.own].map(one => `${JSON.stringify(one)}\n`).join("");
   const url = URL.createObjectURL(new Blob([text], { type: "application/jsonl" }));
   h("a", { href: url, download: `${model.data.folder.name || "folder"}.reviews.jsonl` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);

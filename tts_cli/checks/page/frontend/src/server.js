@@ -1,10 +1,10 @@
 // The server of `review`: data, decisions, and what changes in the folder. Absent in a static page.
 
-/** @import { Changes, Data, Job, Take } from "./types.js" */
+/** @import { Changes, Data, Job } from "./types.js" */
 import { emit } from "./bus.js";
 import { complain, say } from "./dom.js";
 import { ledger } from "./ledger.js";
-import { canPick, load, picks } from "./model.js";
+import { canPick, load, model, picks } from "./model.js";
 
 const POLL_MS = 1500;
 const RELOAD_MS = 30000; // between two readings of a folder that a run fills
@@ -13,8 +13,6 @@ export const server = {
   isThere: false,
   /** The run that has locked the folder. @type {string | null} */ busy: null,
   /** @type {Job[]} */ jobs: [],
-  revision: 0,
-  stamp: "",
   loaded_ms: 0,
 };
 
@@ -33,57 +31,40 @@ export async function ask(name, values = null) {
 export async function reload() {
   /** @type {Data} */
   const data = await ask("folder");
-  server.stamp = /** @type {{stamp: string}} */ (data.server).stamp;
   server.loaded_ms = performance.now();
   load(data);
   for (const [id, take] of picks) if (!canPick(id, take)) picks.delete(id);
   emit("rows");
 }
 
-/** Ask for changes. */
-export async function poll() {
+/** The last request for changes. @type {Promise<void>} */
+let polled = Promise.resolve();
+/** Ask for changes, after all earlier requests for them have an answer. */
+export const poll = () => (polled = polled.catch(() => {}).then(askForChanges));
+
+async function askForChanges() {
   /** @type {Changes} */
-  const found = await ask("changes", server.revision);
-  if (found.revision < server.revision) ledger.stored = [];
+  const found = await ask("changes", ledger.stored.length);
+  if (found.revision < ledger.stored.length) ledger.stored = [];
   if (found.decisions.length) {
     ledger.stored.push(...found.decisions);
     ledger.rebuild();
     emit("decided");
   }
-  server.revision = found.revision;
-  const [wasBusy, before] = [server.busy, server.jobs];
-  server.busy = found.busy;
-  server.jobs = found.jobs;
-  const known = before.filter((job) => job.error).map((job) => job.number);
+  const before = { ...server };
+  Object.assign(server, { busy: found.busy, jobs: found.jobs });
+  const known = before.jobs.filter(job => job.error).map(job => job.number);
   for (const job of found.jobs) if (job.error && !known.includes(job.number)) say(job.error);
   const isDue = !server.busy || performance.now() - server.loaded_ms > RELOAD_MS;
-  if (found.stamp !== server.stamp && isDue) await reload();
-  if (wasBusy !== server.busy || JSON.stringify(before) !== JSON.stringify(server.jobs)) emit("server");
+  if (found.stamp !== model.data.server?.stamp && isDue) await reload();
+  const hasChanged = before.busy !== server.busy || JSON.stringify(before.jobs) !== JSON.stringify(server.jobs);
+  if (hasChanged) emit("server");
 }
 
 /** Poll until the page is closed. */
 export async function watch() {
   for (;;) {
-    await new Promise((done) => setTimeout(done, POLL_MS));
-    await poll().catch((error) => document.hidden || complain(error));
+    await new Promise(done => setTimeout(done, POLL_MS));
+    await poll().catch(error => document.hidden || complain(error));
   }
-}
-
-/** Takes whose waveforms are wanted, with the ids of their rows. @type {[string, Take][]} */
-let wanted = [];
-
-/** Ask for the waveform of a take soon. @param {string} id @param {Take} take */
-export function wantWaveform(id, take) {
-  if (!server.isThere || !take.url || take.waveform !== undefined) return;
-  take.waveform = null;
-  if (!wanted.length) setTimeout(drawWanted, 60);
-  wanted.push([id, take]);
-}
-
-async function drawWanted() {
-  const some = wanted.slice(-200); // the last ones are in sight
-  wanted = [];
-  const found = await ask("outlines", some.map(([id, { take }]) => [id, take])).catch(() => []);
-  some.forEach(([, take], place) => { take.waveform = found[place]; });
-  emit("drawn");
 }

@@ -9,9 +9,9 @@ export const MANIFEST = "MANIFEST"; // if the folder does not record it
 const MOST_CHARS = 100000; // of one argument; Linux takes 131,072 bytes
 
 /** @param {string} word */
-const quoted = (word) => (PLAIN_WORD.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+const quoted = word => (PLAIN_WORD.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
 /** @param {string[]} words */
-export const shellLine = (words) => words.map(quoted).join(" ");
+export const shellLine = words => words.map(quoted).join(" ");
 
 /** Return the folder of this page, also after it was moved; over http the folder it was made in. */
 export function folderPath() {
@@ -27,7 +27,7 @@ export function againCommands(rows) {
   for (const row of rows.filter(isNamed)) {
     const run = row.run === undefined ? model.data.last : model.data.runs[row.run].command;
     const key = shellLine(run);
-    let group = groups.findLast((one) => one.key === key);
+    let group = groups.findLast(one => one.key === key);
     if (!group || group.chars > MOST_CHARS) groups.push((group = { key, run, ids: [], chars: 0 }));
     group.ids.push(row.id);
     group.chars += 3 * row.id.length + 1;
@@ -43,6 +43,6 @@ export function againCommands(rows) {
 /** Return the command that chooses takes. @param {[string, number][]} pairs id of a row and number of a take */
 export function pickCommand(pairs) {
   const words = pairs.map(([id, take]) => `${id}=${take}`);
-  const dash = words.some((word) => word.startsWith("-")) ? ["--"] : [];
+  const dash = words.some(word => word.startsWith("-")) ? ["--"] : [];
   return shellLine(["tts-cli", "pick", folderPath(), ...dash, ...words]);
 }
