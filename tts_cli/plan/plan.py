@@ -30,8 +30,8 @@ from tts_cli.plan.spool import Spool
 from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
 from tts_cli.sources.item import Manifest, SpeakerNames
-from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.results import writer_threads
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
 from tts_cli.voices.generated import PREFIX
