@@ -440,13 +440,6 @@ class RunConfig:
                 raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
 
     @property
-    def shapes(self) -> str | None:
-        """What a row's audio depends on in addition to its request, bit for bit; None: not
-        guaranteed.
-        """
-        return f"{self.max_batch or BATCH_CUDA} rows, {self.dtype}" if self.reproducible else None
-
-    @property
     def split_limit(self) -> int | None:
         """The number of --split; None for a word."""
         return int(self.split) if self.split.isdecimal() else None
@@ -476,11 +469,6 @@ class RunConfig:
             return None
         number = int(self.max_failures.removesuffix("%"))
         return number * num_rows // 100 if self.max_failures.endswith("%") else number
-
-    @property
-    def redoes_changed(self) -> bool:
-        """Whether done rows that would sound different now are synthesized again."""
-        return self.redo is not None or self.overwrite
 
     @property
     def max_takes(self) -> int:

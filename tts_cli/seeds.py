@@ -23,7 +23,8 @@ SEED_BITS = 53
 
 def derive(seed: int, label: str) -> int:
     """Return 53 bits of the hash of a seed and a label."""
-    return _hash(seed, label) >> (64 - SEED_BITS)
+    digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)
 
 
 def row_seed(run_seed: int, row_id: str) -> int:
@@ -51,8 +52,3 @@ def part_seed(seed: int, part: int) -> int:
 
 def attempt_seed(seed: int, attempt: int) -> int:
     return seed if attempt == 1 else derive(seed, f"attempt {attempt}")
-
-
-def _hash(seed: int, label: str) -> int:
-    digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big")

@@ -118,12 +118,7 @@ def num_failed(events: Events) -> int:
 
 
 def log_result(task: Task, result: Result, take: JournalEntry) -> None:
-    """Log the result of a row; a hook of a run."""
-    log_entry(take)
-
-
-def log_entry(take: JournalEntry) -> None:
-    """Log an entry: a failure as a warning."""
+    """Log the result of a row, a failure as a warning; a hook of a run."""
     if not take.is_ok:
         log.warning("row %s failed: %s", take.shown, take.error)
     elif log.isEnabledFor(logging.DEBUG):
@@ -185,7 +180,12 @@ class ResultRecorder:
     def _count(self, task: Task, result: Result, take: JournalEntry) -> None:
         """Count a committed result; the caller holds the mutex."""
         dropped_s = result.frames_dropped * self._frame_s
-        kind = self._kind_of(take)
+        if self._is_retake:
+            kind = Event.RETAKE if take.is_ok else Event.FAILED_RETAKE
+        elif take.is_ok:
+            kind = Event.TAKE if take.role is Role.EXTRA else Event.SYNTHESIZED
+        else:
+            kind = Event.FAILED
         add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=result.usual_s)
         startup.reach("first_row_s")
         for hook in self._hooks:
@@ -200,7 +200,7 @@ class ResultRecorder:
         with self._mutex:
             if row.is_late and take is not None:  # else the check of the manifest reported it
                 add_result(self._events, Event.FAILED, take, is_late=True)
-                log_entry(take)
+                log.warning("row %s failed: %s", take.shown, take.error)
             else:
                 self._events.add(Event.RECORDED_INVALID)
             self._show_row(is_ok=False)
@@ -211,13 +211,6 @@ class ResultRecorder:
         known = journal.row(row_id)
         take = journal.take(row_id, known.take_to_write()) if known.has_failed else None
         return take is not None and take.is_unsampled and take.text == row.text
-
-    def _kind_of(self, take: JournalEntry) -> Event:
-        if self._is_retake:
-            return Event.RETAKE if take.is_ok else Event.FAILED_RETAKE
-        if not take.is_ok:
-            return Event.FAILED
-        return Event.TAKE if take.role is Role.EXTRA else Event.SYNTHESIZED
 
     def _show_row(self, *, is_ok: bool, audio_s: float = 0.0) -> None:
         self._num_ended += 1

@@ -48,7 +48,7 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import Resolver
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import CHECKS_NAME
-from tts_cli.store.records import unstored_entry
+from tts_cli.store.results import unstored_entry
 
 log = logging.getLogger(__name__)
 

@@ -118,7 +118,7 @@ def encode(
     if not len(samples):
         raise RowError("there is no audio: it ended before its first frame")
     if format == "wav":
-        data, end = wav_data(samples, subtype), wav_end(tags)
+        data, end = wav_data(samples, subtype), wav_chunk(tags)
         header = wav_header(len(samples), rate_hz, subtype, len(end))
         return b"".join((header, data, b"\0" * (len(data) % 2), end))
     import soundfile
@@ -205,26 +205,22 @@ def _companded(samples: Samples, subtype: str) -> bytes:
     return buffer.getvalue()
 
 
-def wav_end(tags: Tags) -> bytes:
-    """Return the chunks after the samples of a WAV file; empty without tags."""
-    return b"" if tags is NO_TAGS else wav_chunk(tags)
-
-
 def wav_header(num_samples: int, rate_hz: int, subtype: str, end_bytes: int = 0) -> bytes:
     """Return the bytes before the samples of a mono WAV file.
 
     Args:
-        end_bytes: length of the chunks after the samples, see `wav_end`.
+        end_bytes: length of the chunks after the samples, see `wav_chunk`.
     """
     tag, bits = _WAV_TAGS[subtype]
     width = bits // 8
-    header = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
-    chunks = _chunk(b"fmt ", header)
+    form = struct.pack("<HHIIHH", tag, 1, rate_hz, rate_hz * width, width, bits)
+    fact = b""
     if tag != 1:
-        chunks = _chunk(b"fmt ", header + b"\0\0") + _chunk(b"fact", struct.pack("<I", num_samples))
-    size = wav_bytes(num_samples, subtype) + end_bytes - 8
+        form, fact = form + b"\0\0", b"fact" + struct.pack("<II", 4, num_samples)
+    form = b"fmt " + struct.pack("<I", len(form)) + form
+    size = struct.pack("<I", wav_bytes(num_samples, subtype) + end_bytes - 8)
     data = struct.pack("<I", num_samples * width)
-    return b"RIFF" + struct.pack("<I", size) + b"WAVE" + chunks + b"data" + data
+    return b"RIFF" + size + b"WAVE" + form + fact + b"data" + data
 
 
 def wav_bytes(num_samples: int, subtype: str) -> int:
@@ -270,7 +266,3 @@ def is_whole_wav(path: Path) -> bool:
     if len(header) < 12 or header[:4] != b"RIFF" or header[8:] != b"WAVE":
         return False
     return int.from_bytes(header[4:8], "little") + 8 == size
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)

@@ -64,15 +64,17 @@ def comment_of_model(model: Mapping[str, Any]) -> str:
 
 
 def wav_chunk(tags: Tags) -> bytes:
-    """Return the LIST chunk of a WAV file, in UTF-8; of even length."""
-    chunks = b"INFO" + b"".join(_wav_text(name, text) for name, text in tags.texts().items())
-    return b"LIST" + struct.pack("<I", len(chunks)) + chunks
+    """Return the LIST chunk of a WAV file, in UTF-8; of even length. Empty without tags."""
+    chunks = b"".join(_wav_text(name, getattr(tags, field)) for field, name in _WAV_NAMES.items())
+    return b"LIST" + struct.pack("<I", 4 + len(chunks)) + b"INFO" + chunks if chunks else b""
 
 
 @lru_cache(maxsize=64)  # all but the title are the same from row to row
-def _wav_text(name: str, text: str) -> bytes:
-    data = text.encode() + b"\0"
-    return _WAV_NAMES[name] + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+def _wav_text(name: bytes, text: str) -> bytes:
+    """Return the chunk of one field; empty if its text is."""
+    data = _plain(text).encode() + b"\0"
+    padding = b"\0" * (len(data) % 2)
+    return name + struct.pack("<I", len(data)) + data + padding if len(data) > 1 else b""
 
 
 def put_tags(file: Any, tags: Tags) -> None:

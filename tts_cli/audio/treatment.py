@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class PostProcessing:
             None if config.preset is None else preset_of(config.preset),
         )
 
-    @property
+    @cached_property
     def is_none(self) -> bool:
         """Whether samples stay as the model made them."""
         return self == PostProcessing()

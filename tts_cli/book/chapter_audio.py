@@ -28,13 +28,12 @@ from tts_cli.audio.file import (
     to_int16,
     wav_bytes,
     wav_data,
-    wav_end,
     wav_header,
 )
 from tts_cli.audio.inspection import AudioFacts, inspect
 from tts_cli.audio.join import MARGIN_S, Array, joined_pieces
 from tts_cli.audio.loudness import LevelTarget
-from tts_cli.audio.tags import Tags, put_tags
+from tts_cli.audio.tags import Tags, put_tags, wav_chunk
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.book.leveling import ChapterLevel
 from tts_cli.errors import RowError, UsageError
@@ -288,7 +287,7 @@ class _WavSink:
 
     def __init__(self, file: BinaryIO, rate_hz: int, subtype: str, tags: Tags) -> None:
         self._file, self._rate_hz, self._subtype = file, rate_hz, subtype
-        self._end = wav_end(tags)
+        self._end = wav_chunk(tags)
         self._num_samples = 0
         file.write(wav_header(0, rate_hz, subtype))
 

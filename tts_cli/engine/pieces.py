@@ -253,24 +253,18 @@ class RetryPolicy:
         """Whether audio that finished this way is not all of its text."""
         return finish is not None and finish.is_runaway and not self.accepts_truncated
 
-    def again(self, finish: Finish | None, done: int, was_nan: bool, is_greedy: bool) -> bool:
-        """Whether there is another attempt.
+    def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
+        """Whether an attempt is followed by another one.
 
         Args:
-            finish: how this attempt finished; None: with NaN or infinite values.
-            done: earlier attempts of this run, including those with NaN.
-            was_nan: an earlier attempt returned NaN.
-            is_greedy: nothing is drawn, so another seed changes nothing.
+            finish: how it finished; None: with NaN or infinite values.
         """
         if finish is None:
-            return not was_nan
-        return self.is_runaway(finish) and not is_greedy and done < self.retries
-
-    def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
-        """Whether an attempt that finished in this way is followed by another one."""
-        done = max(attempt.number, attempt.made) - attempt.first
-        is_greedy = attempt.prompt.request.sampling.draws_nothing
-        return self.again(finish, done, attempt.was_nan, is_greedy)
+            return not attempt.was_nan
+        if attempt.prompt.request.sampling.draws_nothing:  # another seed changes nothing
+            return False
+        done = max(attempt.number, attempt.made) - attempt.first  # including those with NaN
+        return self.is_runaway(finish) and done < self.retries
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from models.base import RequestError
@@ -255,24 +255,20 @@ class SpeechRun:
         return attempt.next()
 
     def _write(self) -> None:
-        """Body of a writer thread. After an error it still empties the queue, so that the engine
-        does not wait for room.
+        """Body of a writer thread: measure finished attempts, and keep the results of tasks that
+        are complete. After an error it still empties the queue, so that the engine does not wait
+        for room.
         """
         has_failed = False
         while group := self._finished.get():
             if has_failed:
                 continue
             try:
-                self._settle(group)
+                if results := list(filter(None, map(self._measure, group))):
+                    self.keep(results)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
-
-    def _settle(self, attempts: Sequence[Attempt]) -> None:
-        """Measure finished attempts, and keep the results of tasks that are complete."""
-        results = [whole for attempt in attempts if (whole := self._measure(attempt)) is not None]
-        if results:
-            self.keep(results)
 
     def _measure(self, attempt: Attempt) -> tuple[Task, Result] | None:
         """Measure a finished attempt: it is retried, or is the last one of its piece. Return the

@@ -83,7 +83,7 @@ class VocoderQueue:
         self.waiting: list[Attempt] = []  # the oldest first; codes on the device
         self.beside: VocoderThread | None = None
         if model.decodes_beside:
-            self.beside = VocoderThread(lambda attempt: self._hand_on([attempt]))
+            self.beside = VocoderThread(self._hand_on)
         # Tensors that the vocoder reads, until it is done: cheaper than recording streams of each.
         self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
         self.spans: deque[DeviceSpan] = deque()  # of decoded batches, not yet given to `busy`
@@ -209,10 +209,10 @@ class VocoderThread:
     it.
 
     Args:
-        decode: decodes a row and passes it on; both threads call it, concurrently.
+        decode: decodes rows and passes them on; both threads call it, concurrently.
     """
 
-    def __init__(self, decode: Callable[[Attempt], None]) -> None:
+    def __init__(self, decode: Callable[[list[Attempt]], None]) -> None:
         self._decode = decode
         self._changed = threading.Condition()  # guards the fields below
         self._waiting: deque[Attempt] = deque()  # the oldest first
@@ -239,7 +239,7 @@ class VocoderThread:
             self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)
             self._thread.start()
         while (attempt := self._next_here(is_last)) is not None:
-            self._decode(attempt)
+            self._decode([attempt])
 
     def end(self) -> None:
         """Let the thread decode all waiting rows, and wait for its end; also after an error in the
@@ -274,7 +274,7 @@ class VocoderThread:
         try:
             with limited_threads(1):
                 while (attempt := self._next_there()) is not None:
-                    self._decode(attempt)
+                    self._decode([attempt])
         except BaseException as error:
             with self._changed:
                 self._error, self._has_row = error, False

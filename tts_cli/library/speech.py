@@ -18,7 +18,7 @@ from tts_cli.config import SUBTYPES
 from tts_cli.core import AS_SYNTHESIZED, BadRow, Status
 from tts_cli.errors import RowError, UsageError
 from tts_cli.store.entry import JournalEntry
-from tts_cli.store.records import moved
+from tts_cli.store.results import moved
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

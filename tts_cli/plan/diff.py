@@ -93,7 +93,9 @@ class FolderDiff:
 
     def __init__(self, resolver: Resolver, store: Store, changes: Changes) -> None:
         self._resolver = resolver
-        self._config = resolver.config
+        self._config = config = resolver.config
+        # Whether done rows that would sound different now are synthesized again.
+        self._redoes_changed = config.redo is not None or config.overwrite
         self.store = store
         self.changes = changes
 
@@ -105,7 +107,7 @@ class FolderDiff:
         """
         found = self.by_record(resolved)
         take = self.take_of(resolved.row.id) if found.do is Do.CHANGED else None
-        if self._config.redoes_changed or found.is_early or found.not_convertible or take is None:
+        if self._redoes_changed or found.is_early or found.not_convertible or take is None:
             return found
         if take.request_hash == resolved.request_hash():  # its delivery changed
             return found

@@ -55,6 +55,8 @@ class Notes:
         self._split_rule = split_rule
         self._voices = voices
         self._is_latin = are_latin(info.languages)
+        self._longest = 0 if info.pace is None else info.pace.longest_chars or 0
+        self._well = f"the {self._longest} characters or so that this checkpoint synthesizes well"
         # `instruct` describes the voice to generate, although the model that clones it ignores it.
         self._is_described = voices.maker.info.needs_instruct
 
@@ -132,17 +134,16 @@ class Notes:
         Args:
             is_joined: its audio is joined from pieces.
         """
-        config, info, rule = self._config, self._info, self._split_rule
+        config, rule = self._config, self._split_rule
         has_own = row.max_frames is not None or row.max_seconds is not None
         if has_own and config.retry_failed and config.max_seconds is not None:
             yield Note(Event.OWN_CAP, what=f"{config.max_seconds:g}")
-        longest = 0 if info.pace is None else info.pace.longest_chars or 0
-        well = f"the {longest} characters or so that this checkpoint synthesizes well"
-        if is_joined and 0 < longest < rule.limit:
-            yield Note(Event.LIMIT, what=f"{rule.limit} allows longer pieces than {well}")
+        if is_joined and 0 < self._longest < rule.limit:
+            yield Note(Event.LIMIT, what=f"{rule.limit} allows longer pieces than {self._well}")
         if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
             spoken = f"and not split: {reason}; words may be lost"
-            yield Note(Event.WHOLE, f"is longer than {well}, {spoken}", reason, well)
+            text = f"is longer than {self._well}, {spoken}"
+            yield Note(Event.WHOLE, text, reason, self._well)
         if self._voices.is_one and self._voices.is_unheard(row, request):
             whose = shown(row.character)
             yield Note(

@@ -6,6 +6,7 @@ its tasks wait in a spool, so the run synthesizes exactly what was checked.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,8 +31,8 @@ from tts_cli.plan.spool import Spool
 from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
 from tts_cli.sources.item import Manifest, SpeakerNames
-from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.results import writer_threads
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
 from tts_cli.voices.generated import PREFIX
@@ -92,7 +93,9 @@ class Plan:
         self._served: ServedTakes | None = None
         self._keeps = keeps
         names = (config.format, *config.subtitle_formats)
-        self._suffixes = [f".{name}" for name in names]  # of files that a new row would replace
+        can_replace = self.folder.is_anywhere and self.folder.out.is_dir() and not config.overwrite
+        # Of files that a new row would replace.
+        self._suffixes = [f".{name}" for name in names] if can_replace else []
         self.audio_s, self.disk_bytes = 0.0, 0
         self._renew()
 
@@ -351,9 +354,9 @@ class Plan:
                 events.add(Event.REREAD, row.id)
             if self._diff.was_unfixed(resolved):
                 events.add(Event.UNFIXED, row.id)
-        elif action.do is Do.NEW and self.folder.is_anywhere and not self.config.overwrite:
+        elif action.do is Do.NEW:
             for suffix in self._suffixes:
-                if (self.folder.out / f"{row.id}{suffix}").is_file():
+                if os.path.isfile(os.path.join(self.folder.out, f"{row.id}{suffix}")):
                     events.add(Event.FOREIGN_FILE, f"{row.id}{suffix}".rpartition("/")[2])
 
     def _count(

@@ -23,7 +23,7 @@ import numpy as np
 
 from models.base import SpeechRequest
 from models.sampling import Sampling
-from tts_cli.config import RunConfig
+from tts_cli.config import BATCH_CUDA, RunConfig
 from tts_cli.core import (
     AS_SYNTHESIZED,
     BadRow,
@@ -117,6 +117,9 @@ class Requests:
         self._flags = expand_greedy(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
+        # What a row's audio depends on besides, bit for bit; None: this is not guaranteed.
+        shapes = f"{config.max_batch or BATCH_CUDA} rows, {config.dtype}"
+        self._shapes = shapes if config.reproducible else None
 
     def read(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None]:
         """Resolve one row. Raises SetupError: a library for its language is missing.
@@ -142,8 +145,9 @@ class Requests:
         max_frames = row.max_frames
         if max_frames is None:
             seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
-            max_frames = text_cap(row.text, self.info)
-            if seconds is not None:
+            if seconds is None:
+                max_frames = text_cap(row.text, self.info)
+            else:
                 max_frames = max(1, int(seconds / self.info.frame_s + 1e-6))
         sampling = self._sampling
         if row.sampling:
@@ -164,7 +168,7 @@ class Requests:
             ref_audio=row.ref_audio,
             ref_text=row.ref_text,
             clone_mode=row.clone_mode,
-            shapes=config.shapes,
+            shapes=self._shapes,
             spaced=spaced,
         )
         return request, reading

@@ -239,18 +239,18 @@ class IdTable:
 
     def put(self, key: int, value: int) -> None:
         """Set the value of a key."""
-        place = self._find(key)
-        if self._keys[place]:
-            self._values[place] = value
-        else:
-            self._add(place, key, value)
+        if self.setdefault(key, value) != value:
+            self._values[self._find(key)] = value
 
     def setdefault(self, key: int, value: int) -> int:
         """Return the value of a key; a new key gets `value` first."""
         place = self._find(key)
         if self._keys[place]:
             return self._values[place]
-        self._add(place, key, value)
+        self._keys[place], self._values[place] = key, value
+        self._used += 1
+        if 3 * self._used > 2 * (self._mask + 1):
+            self._grow()
         return value
 
     def items(self) -> Iterator[tuple[int, int]]:
@@ -260,12 +260,6 @@ class IdTable:
     def values(self) -> Iterator[int]:
         """Yield all values, in no particular order."""
         return (value for _, value in self.items())
-
-    def _add(self, place: int, key: int, value: int) -> None:
-        self._keys[place], self._values[place] = key, value
-        self._used += 1
-        if 3 * self._used > 2 * (self._mask + 1):
-            self._grow()
 
     def _find(self, key: int) -> int:
         keys, mask = self._keys, self._mask

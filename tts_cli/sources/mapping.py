@@ -233,11 +233,8 @@ class ColumnMapping:
     def __post_init__(self) -> None:
         self._missing = set(self.fields)
         self._inner = [name for name in self.fields if "." in name]
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether neither a map nor `--extra` changes the treatment of names."""
-        return not self.fields and self.extra == ERROR
+        # Whether neither a map nor `--extra` changes the treatment of names.
+        self.is_idle = not self.fields and self.extra == ERROR
 
     def field_of(self, name: str) -> str | None:
         """Return the field of a column; None: it is an extra column."""

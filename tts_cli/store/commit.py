@@ -121,7 +121,8 @@ class Commits:
         staged = [os.path.join(self.out, one.name) for each in changes for one in each.staged]
         try:
             with writing(self.out):
-                self._mark.set(self.journal.size)
+                if not self._mark.is_set:
+                    self._mark.set(self.journal.size)
                 for change in changes:
                     rotation = self._rotated(change)
                     rotations.append(rotation)

@@ -38,21 +38,20 @@ class FolderMark:
         return size if isinstance(size, int) and size >= 0 else 0
 
     def set(self, journal_bytes: int) -> None:
-        """Write the mark, unless this command has. Raises DiskFull, OSError."""
-        if self.is_set:
-            return
+        """Write the mark, unless another thread has. Raises DiskFull, OSError."""
         with self._mutex:
-            if not self.is_set:
-                handle = os.open(self.path, _FLAGS, 0o666)
-                try:  # a torn mark counts as size 0: all lines are new
-                    write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
-                    sync_folder(self.path.parent)
-                except BaseException:
-                    self.path.unlink(missing_ok=True)
-                    raise
-                finally:
-                    os.close(handle)
-                self.is_set = True
+            if self.is_set:
+                return
+            handle = os.open(self.path, _FLAGS, 0o666)
+            try:  # a torn mark counts as size 0: all lines are new
+                write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
+                sync_folder(self.path.parent)
+            except BaseException:
+                self.path.unlink(missing_ok=True)
+                raise
+            finally:
+                os.close(handle)
+            self.is_set = True
 
     def keep(self) -> None:
         """Leave the mark of a killed command in place until this command ends."""

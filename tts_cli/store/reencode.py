@@ -24,7 +24,7 @@ from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.store.commit import Commits, RowChange, source_name
 from tts_cli.store.entry import JournalEntry, Moved
 from tts_cli.store.files import AudioWriter, size_and_sha256
-from tts_cli.store.records import moved
+from tts_cli.store.results import moved
 from tts_cli.store.sources import Array, AudioSource, read_audio
 
 log = logging.getLogger(__name__)

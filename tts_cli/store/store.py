@@ -59,9 +59,8 @@ from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import FolderMark, require_journal
 from tts_cli.store.orphans import BOOK_NAME
-from tts_cli.store.records import invalid_entry
 from tts_cli.store.recover import recover
-from tts_cli.store.results import ResultCommits
+from tts_cli.store.results import ResultCommits, invalid_entry
 from tts_cli.store.run_file import (
     REPORT_NAME,
     FolderTotals,

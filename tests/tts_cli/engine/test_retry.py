@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from engine_harness import attempt_of
+from fakes import FakeSpeechModel
 
+from models.base import SpeechRequest
+from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish
 from tts_cli.engine.pieces import RetryPolicy
@@ -38,7 +42,10 @@ EOS, CAP, EARLY, STUCK = Finish.EOS, Finish.MAX_FRAMES, Finish.EARLY, Finish.STU
 def test_two_retries(
     finish: Finish | None, done: int, was_nan: bool, is_greedy: bool, is_again: bool
 ) -> None:
-    assert RetryPolicy(2).again(finish, done, was_nan, is_greedy) is is_again
+    sampling = Sampling(greedy=is_greedy, subtalker_greedy=is_greedy)
+    prompt = FakeSpeechModel(1).prompt(SpeechRequest("a", sampling=sampling))
+    attempt = attempt_of(0, prompt, done + 1, was_nan=was_nan)
+    assert RetryPolicy(2).has_another(attempt, finish) is is_again
 
 
 @pytest.mark.parametrize(
