@@ -17,7 +17,9 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
@@ -77,6 +79,7 @@ def main() -> int:
 
     from tts_cli.app.check import FolderCheck
     from tts_cli.checks.asr import whisper
+    from tts_cli.events import Event
     from tts_cli.store.files import CHECKS_NAME
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -87,31 +90,31 @@ def main() -> int:
         print(f"written in {time.perf_counter() - started_s:.0f} s", flush=True)
         device = torch.device(args.device)
         for batch in map(int, args.batches.split(",")):
-            started_s = time.perf_counter()
-            recognizer = whisper.Whisper(str(folder), device, batch)
-            load_s = time.perf_counter() - started_s
             quiet = [np.zeros(RATE_HZ, np.float32)] * batch
-            recognizer.words(quiet, "en")  # kernels are loaded, memory is there
             for tokens in map(int, args.tokens.split(",")):
+                started_s = time.perf_counter()
+                recognizer = whisper.Whisper(str(folder), device, batch)
+                load_s = time.perf_counter() - started_s
+                recognizer.words(quiet, "en")  # kernels are loaded, memory is there
                 whisper.MAX_TOKENS = tokens
                 (out / CHECKS_NAME).unlink(missing_ok=True)
                 found = FolderCheck(out)
-                found.transcribe(recognizer, lambda count, audio_s: None)
-                hearing = found.hearing
+                found.transcribe(recognizer, lambda rows: nullcontext(Mock()))
+                measured = found.transcribed.of(Event.MEASURED)
+                audio_s, wall_s = measured.sums["audio_s"], measured.sums["wall_s"]
                 result = {
                     "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
                     "batch": batch,
                     "tokens": tokens,
-                    "takes": hearing.heard,
-                    "audio_s": round(hearing.audio_s),
-                    "wall_s": round(hearing.wall_s, 2),
-                    "audio_s_per_wall_s": round(hearing.audio_s / hearing.wall_s, 1),
+                    "takes": measured.count,
+                    "audio_s": round(audio_s),
+                    "wall_s": round(wall_s, 2),
+                    "audio_s_per_wall_s": round(audio_s / wall_s, 1),
                     "load_s": round(load_s, 1),
                 }
                 if device.type == "cuda":
                     result["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
                 print(json.dumps(result), flush=True)
-            del recognizer
     return 0
 
 

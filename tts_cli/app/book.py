@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_standalone
-from tts_cli.audio.encode import signer_of, watermark_of
-from tts_cli.audio.file import check_format, is_lossy
+from tts_cli.audio.encode import Encoder
+from tts_cli.audio.file import is_lossy
 from tts_cli.audio.tags import comment_of
-from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
 from tts_cli.book.utterances import (
@@ -234,27 +233,18 @@ def read_cover(path: Path) -> bytes:
 
 def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
-    treatment = PostProcessing.of(config)
-    treatment.require_packages()
-    rate_hz = config.sample_rate or info.sample_rate_hz
     kbps = config.bitrate if is_lossy(config.format) or not is_m4b else None
-    check_format(config.format, config.subtype, rate_hz, kbps)
     row_format = "flac" if config.format == "opus" else config.format
     return BookOrder(
-        config.format,
-        config.subtype,
+        Encoder(replace(config, bitrate=kbps), info.sample_rate_hz),
+        row_format if config.preset is None else "wav",
         config.subtitle_formats,
         labels=config.label_forms,
         has_words=config.words is not None,
         is_m4b=is_m4b,
         comment=comment_of(info),
-        row_format=row_format if config.preset is None else "wav",
-        treatment=treatment,
         voice=config.voice or next(iter(info.voices), ""),
-        file_hz=None if config.preset is None else rate_hz,
-        kbps=config.bitrate,
-        signer=signer_of(config),
-        watermark=watermark_of(config),
+        m4b_kbps=config.bitrate,
     )
 
 

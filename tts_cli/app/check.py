@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import RowFilter
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
+from tts_cli.store.run_file import section
 from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
@@ -170,11 +171,9 @@ class FolderCheck:
         found, self._problems = self._problems, []
         return found
 
-    def transcribe(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
-        """Transcribe the takes that this recognizer has not transcribed yet.
+    def transcribe(self, recognizer: Recognizer, progress: Rows) -> str:
+        """Transcribe the takes that this recognizer has not transcribed yet. Return its name.
 
-        Args:
-            on_take: called with the number of takes and the seconds of audio so far.
         Raises:
             Interrupted, StoppedEarly: the transcripts until then are in the file.
         """
@@ -194,10 +193,11 @@ class FolderCheck:
         def add(one: CheckedTake, answer: AsrResult) -> None:
             one.heard = transcriber.transcript(one.file.take, answer)
 
-        self._measure(recognizer, waiting, add, self.transcribed, on_take)
+        return self._measure(recognizer, waiting, add, self.transcribed, progress)
 
-    def rate(self, rater: Recognizer, on_take: Callable[[int, float], None]) -> None:
-        """Predict opinion scores for takes that this rater has not rated yet; see `transcribe`."""
+    def rate(self, progress: Rows) -> str:
+        """Predict opinion scores for takes that have none yet; see `transcribe`."""
+        rater = Dnsmos()
 
         def add(one: CheckedTake, answer: AsrResult) -> None:
             one.mos = answer.mos
@@ -209,7 +209,7 @@ class FolderCheck:
             elif one.is_named:
                 one.mos = None
                 waiting.append(one)
-        self._measure(rater, waiting, add, self.rated, on_take)
+        return self._measure(rater, waiting, add, self.rated, progress)
 
     def _transcriber(self, recognizer: Recognizer) -> Transcriber:
         return Transcriber(recognizer.identity, self.folder.last_run.get("text"))
@@ -220,49 +220,74 @@ class FolderCheck:
         waiting: list[CheckedTake],
         add: Callable[[CheckedTake, AsrResult], None],
         events: Events,
-        on_take: Callable[[int, float], None],
-    ) -> None:
-        """Run a recognizer over takes, store its results, and write the file from time to time."""
+        progress: Rows,
+    ) -> str:
+        """Run a recognizer over takes, store its results, and write the file from time to time.
+        Return its name, after closing it.
+        """
         transcriber = self._transcriber(recognizer)
         every_s = WRITE_S
         written_s = before_s = time.perf_counter()
         asked = (
             transcriber.request(place, one.path, one.file.take) for place, one in enumerate(waiting)
         )
-        try:
-            for answer in recognizer.run(asked):
-                signals.check()
-                one = waiting[answer.place]
-                if answer.problem is not None:
-                    self._problems.append((one.row.id, answer.problem))
-                    continue
-                if answer.sha256 != one.sha256:  # the measurements are of an earlier file
-                    one.heard = one.similarity = one.mos = None
-                    one.sha256 = answer.sha256
-                    events.add(Event.CHANGED_FILE)
-                add(one, answer)
-                now_s = time.perf_counter()
-                audio_s, wall_s, before_s = one.file.take.audio_s, now_s - before_s, now_s
-                events.add(Event.MEASURED, audio_s=audio_s, wall_s=wall_s)
-                on_take(events.num(Event.MEASURED), events.total(Event.MEASURED, "audio_s"))
-                if now_s - written_s > every_s:
+        with closing(recognizer), progress(sum(one.is_named for one in self.judged)) as shown:
+            try:
+                for answer in recognizer.run(asked):
+                    signals.check()
+                    one = waiting[answer.place]
+                    if answer.problem is not None:
+                        self._problems.append((one.row.id, answer.problem))
+                        continue
+                    if answer.sha256 != one.sha256:  # the measurements are of an earlier file
+                        one.heard = one.similarity = one.mos = None
+                        one.sha256 = answer.sha256
+                        events.add(Event.CHANGED_FILE)
+                    add(one, answer)
+                    now_s = time.perf_counter()
+                    audio_s, wall_s, before_s = one.file.take.audio_s, now_s - before_s, now_s
+                    events.add(Event.MEASURED, audio_s=audio_s, wall_s=wall_s)
+                    measured = events.of(Event.MEASURED)
+                    shown.update(measured.count, 0, measured.sums["audio_s"])
+                    if now_s - written_s > every_s:
+                        self.write()
+                        written_s = time.perf_counter()
+                        every_s = max(WRITE_S, (written_s - now_s) / WRITE_SHARE)
+            finally:
+                if events.num(Event.MEASURED):
                     self.write()
-                    written_s = time.perf_counter()
-                    every_s = max(WRITE_S, (written_s - now_s) / WRITE_SHARE)
-        finally:
-            if events.num(Event.MEASURED):
-                self.write()
+        return recognizer.identity.name
 
-    def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
-        """Measure how similar each take is to its voice.
+    def compare_voices(self, config: RunConfig, step: Step, progress: Rows) -> None:
+        """Measure how similar each take is to its voice, with the encoder of --model or of the
+        model that made the folder.
 
         All takes of a voice are measured every time, because they are compared with the voice's
         mean. Each segment needs 2 to 4 KB of memory.
 
-        Args:
-            model: model with the speaker encoder.
-            on_take: as in `transcribe`.
+        Raises:
+            UsageError, SetupError: the model has no speaker encoder, or cannot be loaded.
         """
+        if config.model is None:
+            source = section(self.folder.last_run, "model").get("source")
+            is_named = isinstance(source, str) and source != SAMPLE_VOICE
+            config = replace(config, model=source if is_named else None)
+        require_driver(config)
+        info = approved_info(config)
+        if not info.can_clone or "xvec" not in info.clone_modes:
+            raise UsageError(
+                f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
+                remedy="give a Qwen3-TTS Base checkpoint with --model",
+            )
+        from tts_cli.engine.load import open_checkpoint
+
+        with step("loading the speaker encoder"):
+            model = open_checkpoint(config).model
+        with progress(len(self.judged)) as shown:
+            self._compare(model, shown.update)
+
+    def _compare(self, model: SpeechModel, on_take: Callable[[int, int, float], None]) -> None:
+        """Measure the takes with a model that has a speaker encoder."""
         from tts_cli.engine.kernels import with_fallback
 
         rate_hz, found = model.info.sample_rate_hz, {}
@@ -279,7 +304,7 @@ class FolderCheck:
                 units = with_fallback(partial(similarity.directions, model, waves), model)
                 found[one] = similarity.SpeechSegments(voice_of(speech), units)
                 audio_s += speech.audio_s
-                on_take(len(found), audio_s)
+                on_take(len(found), 0, audio_s)
         middles = similarity.middles(take for one, take in found.items() if one.is_chosen)
         for one, take in found.items():
             if take.voice in middles:
@@ -331,8 +356,7 @@ class FolderCheck:
     def unfixed(self) -> UnfixedRows:
         """Return the failed and suspect rows that have no take which passed."""
         bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
-        settings = self.folder.last_run.get("settings")
-        is_greedy = isinstance(settings, dict) and settings.get("greedy") is True
+        is_greedy = section(self.folder.last_run, "settings").get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
             tries = sum(file.take.is_same_speech(row.take) for file in row.files)
             is_tried = is_greedy or tries > MORE_TAKES  # greedy: every take would be the same
@@ -375,26 +399,7 @@ def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress
     require_packages()
     with step("loading the recognizer"):
         recognizer = open_recognizer(config)
-    return _ask(found, recognizer, found.transcribe, progress)
-
-
-def rate_takes(found: FolderCheck, progress: Rows) -> str:
-    """Predict opinion scores for the takes. Return the rater's name."""
-    return _ask(found, Dnsmos(), found.rate, progress)
-
-
-def _ask(
-    found: FolderCheck,
-    recognizer: Recognizer,
-    have: Callable[[Recognizer, Callable[[int, float], None]], None],
-    progress: Rows,
-) -> str:
-    try:
-        with progress(sum(one.is_named for one in found.judged)) as shown:
-            have(recognizer, lambda count, audio_s: shown.update(count, 0, audio_s))
-    finally:
-        recognizer.close()
-    return recognizer.identity.name
+    return found.transcribe(recognizer, progress)
 
 
 def require_packages() -> None:
@@ -432,30 +437,3 @@ def checkpoint_of(
 
     folder = folder_of(source, flag, remedy)
     return folder, kind_of(folder, flag), choose_device(config)
-
-
-def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:
-    """Measure how similar each take is to its voice, with the encoder of --model or of the model
-    that made the folder.
-
-    Raises:
-        UsageError, SetupError: the model has no speaker encoder, or cannot be loaded.
-    """
-    if config.model is None:
-        model = found.folder.last_run.get("model")
-        source = model.get("source") if isinstance(model, dict) else None
-        is_named = isinstance(source, str) and source != SAMPLE_VOICE
-        config = replace(config, model=source if is_named else None)
-    require_driver(config)
-    info = approved_info(config)
-    if not info.can_clone or "xvec" not in info.clone_modes:
-        raise UsageError(
-            f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
-            remedy="give a Qwen3-TTS Base checkpoint with --model",
-        )
-    from tts_cli.engine.load import open_checkpoint
-
-    with step("loading the speaker encoder"):
-        model = open_checkpoint(config).model
-    with progress(len(found.judged)) as shown:
-        found.compare_voices(model, lambda count, audio_s: shown.update(count, 0, audio_s))

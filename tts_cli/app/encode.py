@@ -39,7 +39,7 @@ from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.orphans import audio_files
 from tts_cli.store.reencode import Reencoded, ReencodeJob
-from tts_cli.store.run_file import RunLog, read_report
+from tts_cli.store.run_file import RunLog, read_report, section
 from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
 from tts_cli.voices.voice_store import VoiceMerge
@@ -319,7 +319,7 @@ class SourceFolder:
     @property
     def model(self) -> str | None:
         """The model of the last run; None: the sample voice."""
-        settings = _object(self.report.get("settings"))
+        settings = section(self.report, "settings")
         value = settings.get("model")
         if self.report.get("clone_model") is None:  # else of a version in which both models did
             value = settings.get("clone_model") or value
@@ -328,7 +328,7 @@ class SourceFolder:
     @property
     def comment(self) -> str:
         """The comment in audio files, which names the model of the report."""
-        return comment_of_model(_object(self.report.get("model")))
+        return comment_of_model(section(self.report, "model"))
 
     def records(self) -> Iterator[JournalEntry]:
         """Yield the current take of every row, without rows whose ids are not valid file names."""
@@ -437,13 +437,9 @@ def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:
 
 
 def _run_of(report: dict[str, Any]) -> Run | None:
-    settings, model = _object(report.get("settings")), _object(report.get("model"))
+    settings, model = section(report, "settings"), section(report, "model")
     if not settings:
         return None
     facts = [model.get(name) for name in ("identity", "family", "size")]
     is_native = settings.get("sample_rate") is None
     return Run(is_native, *(fact if isinstance(fact, str) else None for fact in facts))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

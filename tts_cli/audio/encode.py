@@ -8,12 +8,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
-from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Remark, Result, Task
+from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Result, Task
 from tts_cli.errors import RowError, UsageError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import hashed_values, sha256_of
@@ -22,16 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tts_cli.audio.content_credentials import Signer
-    from tts_cli.audio.inspection import AudioFacts
-    from tts_cli.audio.loudness import LevelTarget
-    from tts_cli.audio.presets import Preset
     from tts_cli.audio.treatment import PostProcessing, PostProcessReport
     from tts_cli.audio.watermark import Watermark
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
-
-Made = tuple[bytes, "PostProcessReport | None"]  # a file, and what was done to its samples first
 
 
 @dataclass(frozen=True)
@@ -57,43 +51,6 @@ def delivery_hash(delivery: Delivery) -> str:
     return sha256_of(encode_json(hashed_values(delivery)))
 
 
-def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
-    """Return whether 16-bit samples at the native rate are all that a file needs."""
-    return subtype == "PCM_16" and rate_hz == native_rate_hz
-
-
-def delivery_of(treatment: PostProcessing, format: str, subtype: str, rate_hz: int) -> Delivery:
-    """Return the hashed description of a run's delivery."""
-    from tts_cli.audio.treatment import TRIM_MARGIN_S
-
-    target = treatment.target
-    return Delivery(
-        format,
-        subtype,
-        rate_hz,
-        treatment.highpass_hz,
-        f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
-        treatment.pad_s if any(treatment.pad_s) else None,
-        None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
-        preset=None if treatment.preset is None else treatment.preset.name,
-    )
-
-
-def postprocess(
-    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: PostProcessing
-) -> tuple[np.ndarray[Any, Any], PostProcessReport | None]:
-    """Process and resample samples for a file of `rate_hz`. Raises RowError.
-
-    Returns:
-        (n,) samples, and a report of what was done; None: they were resampled at most.
-    """
-    if treatment.is_none or not len(samples):
-        return resample(samples, native_rate_hz, rate_hz), None
-    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
-    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
-    return treatment.level(at_rate, rate_hz, applied)
-
-
 class Encoder:
     """Encodes the audio of takes with the settings of a run; any thread may use it.
 
@@ -110,13 +67,23 @@ class Encoder:
         self.rate_hz = config.sample_rate or native_rate_hz
         self.kbps = config.bitrate
         self.subtype = check_format(config.format, config.subtype, self.rate_hz, self.kbps)
-        from tts_cli.audio.treatment import PostProcessing  # and numpy with it
+        from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing  # and numpy with it
 
-        self.treatment = PostProcessing.of(config)
-        self.treatment.require_packages()
-        self.preset = self.treatment.preset
-        delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery = replace(delivery, kbps=self.kbps, mark=config.mark)
+        self.treatment = treatment = PostProcessing.of(config)
+        treatment.require_packages()
+        target, preset = treatment.target, treatment.preset
+        self.delivery = Delivery(
+            self.format,
+            self.subtype,
+            self.rate_hz,
+            treatment.highpass_hz,
+            f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
+            treatment.pad_s if any(treatment.pad_s) else None,
+            None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+            kbps=self.kbps,
+            preset=None if preset is None else preset.name,
+            mark=config.mark,
+        )
         self.signer, self.watermark = signer_of(config), watermark_of(config)
         self.delivery_hash = delivery_hash(self.delivery)  # of most rows
         self.has_codes = config.save_codes
@@ -130,8 +97,8 @@ class Encoder:
     @property
     def accepts_int16(self) -> bool:
         """Whether int16 samples are enough, because files have 16 bits at the native rate."""
-        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
-        return is_enough and self.treatment.is_none and self.watermark is None
+        is_native = self.subtype == "PCM_16" and self.rate_hz == self.native_rate_hz
+        return is_native and self.treatment.is_none and self.watermark is None
 
     def encode(
         self,
@@ -151,24 +118,35 @@ class Encoder:
             RowError: the samples are empty or not finite.
         """
 
-        def make(treatment: PostProcessing) -> Made:
-            rates_hz = self.native_rate_hz, self.rate_hz
-            processed, applied = postprocess(samples, *rates_hz, treatment)
+        def make(treatment: PostProcessing) -> tuple[bytes, PostProcessReport | None]:
+            """Return a file, and what was done to its samples; None: they were resampled at
+            most.
+            """
+            applied, rates_hz = None, (self.native_rate_hz, self.rate_hz)
+            if treatment.is_none or not len(samples):
+                processed = resample(samples, *rates_hz)
+            else:
+                shaped, applied = treatment.shape(to_float(samples), self.native_rate_hz)
+                at_rate = resample(shaped, *rates_hz, is_clipped=False)
+                processed, applied = treatment.level(at_rate, self.rate_hz, applied)
             if self.watermark is not None:
                 processed = self.watermark.added(to_float(processed), self.rate_hz)
             given = self.rate_hz, self.format, self.subtype, tags, self.kbps
             return encode(processed, *given), applied
 
         treatment = self.treatment if pace == AS_SYNTHESIZED else replace(self.treatment, pace=pace)
-        target = treatment.target
-        if self.preset is None or target is None:
+        preset, target = treatment.preset, treatment.target
+        if preset is None or target is None:
             data, applied = make(treatment)
             misses = [] if applied is None else treatment.misses(applied)
         else:
-            retarget = partial(replace, treatment)
-            (data, applied), misses = meet_preset(
-                self.preset, target, lambda target: make(retarget(target=target))
+            (data, applied), facts = preset.meet(
+                target,
+                lambda target: make(replace(treatment, target=target)),
+                lambda made: io.BytesIO(made[0]),
             )
+            is_silent = facts.level_db(preset.measure) is None
+            misses = [] if is_silent else preset.misses(facts)
         if self.signer is not None:
             data = self.signer.signed(data, self.format, tags.title)
         if applied is not None:
@@ -208,26 +186,6 @@ def watermark_of(config: RunConfig) -> Watermark | None:
     from tts_cli.audio.watermark import Watermark  # and torch with it
 
     return Watermark()
-
-
-def meet_preset(
-    preset: Preset, target: LevelTarget, make: Callable[[LevelTarget], Made]
-) -> tuple[Made, list[Remark]]:
-    """Encode a row until the file meets a preset.
-
-    Args:
-        make: encodes the row with a target.
-    Returns:
-        What `make` returned last, and remarks where the file does not meet the preset.
-    """
-    from tts_cli.audio.inspection import inspect  # and soundfile with it
-
-    def attempt(target: LevelTarget) -> tuple[Made, AudioFacts]:
-        made = make(target)
-        return made, inspect(io.BytesIO(made[0]))
-
-    made, facts = preset.meet(target, attempt)
-    return made, [] if facts.level_db(preset.measure) is None else preset.misses(facts)
 
 
 def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: str) -> Result:

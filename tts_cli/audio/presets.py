@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 from tts_cli.audio.loudness import LevelTarget
 from tts_cli.core import Kind, Remark
@@ -68,10 +68,6 @@ class Preset:
             return bool(value >= self.cbr_kbps)
         return setting != "loudness" or bool(value == self.settings[setting])
 
-    def first_target(self, target: LevelTarget) -> LevelTarget:
-        """Return the target of the first attempt. Its ceiling is the limit of the encoded file."""
-        return replace(target, ceiling_dbtp=self.peak_dbtp - HEADROOM_DB)
-
     def next_target(self, target: LevelTarget, facts: AudioFacts) -> LevelTarget | None:
         """Return the target of another attempt; None: no other target would help.
 
@@ -122,18 +118,24 @@ class Preset:
         ]
 
     def meet(
-        self, target: LevelTarget, make: Callable[[LevelTarget], tuple[T, AudioFacts]]
+        self,
+        target: LevelTarget,
+        make: Callable[[LevelTarget], T],
+        file_of: Callable[[T], Path | BinaryIO],
     ) -> tuple[T, AudioFacts]:
         """Make a file until it meets the limits, `MAX_ATTEMPTS` times at most.
 
         Args:
-            make: makes and measures the file with a target.
+            make: makes the file with a target.
+            file_of: returns the encoded file.
         """
-        attempt = self.first_target(target)
+        from tts_cli.audio.inspection import inspect  # and soundfile with it
+
+        attempt = replace(target, ceiling_dbtp=self.peak_dbtp - HEADROOM_DB)
         for _ in range(MAX_ATTEMPTS):
-            made, facts = make(attempt)
-            better = self.next_target(attempt, facts)
-            if better is None:
+            made = make(attempt)
+            facts = inspect(file_of(made))
+            if (better := self.next_target(attempt, facts)) is None:
                 break
             attempt = better
         return made, facts

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
@@ -20,9 +20,9 @@ import soxr
 
 from tts_cli.atomic import atomic_path
 from tts_cli.audio.bit_rate import encoder_options
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
     NO_TAGS,
-    check_format,
     container_of,
     to_float,
     to_int16,
@@ -30,19 +30,13 @@ from tts_cli.audio.file import (
     wav_data,
     wav_header,
 )
-from tts_cli.audio.inspection import AudioFacts, inspect
 from tts_cli.audio.join import MARGIN_S, Array, joined_pieces
-from tts_cli.audio.loudness import LevelTarget
 from tts_cli.audio.tags import Tags, put_tags, wav_chunk
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.book.leveling import ChapterLevel
 from tts_cli.errors import RowError, UsageError
 
-if TYPE_CHECKING:
-    from tts_cli.audio.watermark import Watermark
-
 MAX_WAV_BYTES = 2**32 - 1
-AS_IT_IS = PostProcessing()
 _BLOCK = 65_536  # samples per call of libsndfile
 
 
@@ -79,42 +73,26 @@ class JoinedChapter:
 
 
 def write_chapter(
-    path: Path,
-    takes: list[RowAudio],
-    format: str,
-    subtype: str,
-    treatment: PostProcessing = AS_IT_IS,
-    tags: Tags = NO_TAGS,
-    file_hz: int | None = None,
-    kbps: int | None = None,
-    watermark: Watermark | None = None,
+    path: Path, takes: list[RowAudio], encoder: Encoder, tags: Tags = NO_TAGS
 ) -> JoinedChapter:
-    """Join rows into the file `path`, which is made again until it meets the treatment's preset.
+    """Join rows into the file `path`, which is made again until it meets the preset.
 
     Args:
         takes: at least one; all of one sample rate.
-        treatment: of the chapter; each voice gets one gain.
+        encoder: settings of the file. Each voice gets one gain; a watermark is added to each row.
         tags: of the file.
-        file_hz: sample rate of the file; None: that of the rows.
-        kbps: bit rate of a lossy format; None: the format's own.
-        watermark: added to the audio of each row; None: none.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
         DiskFull: the disk is full; no file remains.
     """
-    rate_hz = _rate_of(takes[0].path)
-    subtype = check_format(format, subtype, file_hz or rate_hz, kbps)
-    sink = _SinkOptions(rate_hz, file_hz or rate_hz, format, subtype, tags, kbps, watermark)
+    write, treatment = partial(_write_once, path, takes, encoder, tags), encoder.treatment
     preset, target = treatment.preset, treatment.target
     if preset is None or target is None:
-        return _write_once(path, takes, sink, treatment)
-
-    def attempt(target: LevelTarget) -> tuple[JoinedChapter, AudioFacts]:
-        made = _write_once(path, takes, sink, replace(treatment, target=target))
-        return made, inspect(path)
-
-    joined, facts = preset.meet(target, attempt)
+        return write(treatment)
+    joined, facts = preset.meet(
+        target, lambda target: write(replace(treatment, target=target)), lambda _: path
+    )
     encoded = {
         "after_db": facts.level_db(preset.measure),
         "true_peak_dbtp": facts.peak_dbtp,
@@ -127,21 +105,21 @@ def write_chapter(
 
 
 def _write_once(
-    path: Path, takes: list[RowAudio], options: _SinkOptions, treatment: PostProcessing
+    path: Path, takes: list[RowAudio], encoder: Encoder, tags: Tags, treatment: PostProcessing
 ) -> JoinedChapter:
-    rate_hz, file_hz = options.rate_hz, options.file_hz
-    is_int16 = options.subtype == "PCM_16" and treatment.is_none
+    rate_hz, file_hz = _rate_of(takes[0].path), encoder.rate_hz
+    is_int16 = encoder.subtype == "PCM_16" and treatment.is_none
     level = _level_of(takes, rate_hz, treatment)
     spans: list[SpeechSpan] = []
     num_samples = 0
-    with atomic_path(path) as part, _open_sink(part, options) as sink:
+    with atomic_path(path) as part, _open_sink(part, encoder, rate_hz, tags) as sink:
         for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
             if level is not None:
                 if span is not None:
                     piece = level.apply(piece, takes[len(spans)].voice)
                 level.measure(piece)
-            if options.watermark is not None and span is not None:
-                piece = options.watermark.added(to_float(piece), rate_hz)
+            if encoder.watermark is not None and span is not None:
+                piece = encoder.watermark.added(to_float(piece), rate_hz)
             sink.write(piece)
             if span is not None:
                 spans.append(SpeechSpan(*((num_samples + place) / rate_hz for place in span)))
@@ -225,33 +203,21 @@ def _pieces(
         yield treatment.quiet(behind), None
 
 
-@dataclass(frozen=True)
-class _SinkOptions:
-    """The format of a chapter's file."""
-
-    rate_hz: int  # of the rows
-    file_hz: int
-    format: str
-    subtype: str
-    tags: Tags
-    kbps: int | None
-    watermark: Watermark | None
-
-
 @contextmanager
 def _open_sink(
-    part: Path, options: _SinkOptions
+    part: Path, options: Encoder, rate_hz: int, tags: Tags
 ) -> Iterator[_WavSink | _EncodedSink | _ResamplingSink]:
-    if options.rate_hz != options.file_hz:
-        with _open_sink(part, replace(options, rate_hz=options.file_hz)) as sink:
-            resampling = _ResamplingSink(sink, options.rate_hz, options.file_hz)
+    """Yield a writer of samples of a rate."""
+    if rate_hz != options.rate_hz:
+        with _open_sink(part, options, options.rate_hz, tags) as sink:
+            resampling = _ResamplingSink(sink, rate_hz, options.rate_hz)
             yield resampling
             resampling.finish()
         return
-    rate_hz, format, subtype = options.file_hz, options.format, options.subtype
+    format, subtype = options.format, options.subtype
     if format == "wav":
         with open(part, "xb") as file:
-            wav = _WavSink(file, rate_hz, subtype, options.tags)
+            wav = _WavSink(file, rate_hz, subtype, tags)
             yield wav
             wav.finish()
         return
@@ -259,7 +225,7 @@ def _open_sink(
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(watched, "w", rate_hz, 1, subtype, **keywords) as encoder:
-            put_tags(encoder, options.tags)
+            put_tags(encoder, tags)
             yield _EncodedSink(encoder, watched, is_int16=subtype == "PCM_16")
         watched.check()
 

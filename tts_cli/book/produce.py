@@ -17,22 +17,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import soundfile
 
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
-from tts_cli.audio.content_credentials import Signer
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import is_lossy
 from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
 from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.audio.tags import Tags
-from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.book_file import MadeBook, MadeFile, OwnFiles, read_made, write_book_file
-from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, RowAudio, SpeechSpan, write_chapter
+from tts_cli.book.chapter_audio import JoinedChapter, RowAudio, SpeechSpan, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, Utterance
 from tts_cli.checks.word_times import FORMS, joined_words, read_words
@@ -43,9 +42,6 @@ from tts_cli.sources.chapters import Book, picture_suffix
 from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import long_code_of
-
-if TYPE_CHECKING:
-    from tts_cli.audio.watermark import Watermark  # and torch with it
 
 log = logging.getLogger(__name__)
 
@@ -64,27 +60,17 @@ _NO_LETTER = re.compile(r"[^\w]+|_+")
 class BookOrder:
     """The requested files."""
 
-    format: str  # of chapters, as of rows
-    subtype: str
+    encoder: Encoder  # of chapters; the files of rows are not processed
+    row_format: str
     subtitles: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     has_words: bool = False  # times of words, where rows have them
     is_m4b: bool = False
     comment: str = ""  # in the metadata of all files
-    row_format: str = ""  # of rows; "": that of chapters
-    treatment: PostProcessing = AS_IT_IS  # of chapters; the files of rows do not change
     voice: str = ""  # of rows without one
-    file_hz: int | None = None  # sample rate of chapters; None: that of rows
-    kbps: int | None = None  # bit rate of lossy files; None: the format's own
+    m4b_kbps: int | None = None  # bit rate of the m4b; None: enough for speech
     cover: bytes | None = None  # JPEG or PNG
-    signer: Signer | None = None  # of chapters and the m4b
-    watermark: Watermark | None = None  # of chapters
     unselected: frozenset[int] = frozenset()  # chapters, from 0, that may lack rows
-
-    @property
-    def marks(self) -> list[str]:
-        """The names of the marks."""
-        return ["c2pa"] * (self.signer is not None) + ["watermark"] * (self.watermark is not None)
 
 
 @dataclass
@@ -119,7 +105,7 @@ def _suffixes(wanted: BookOrder) -> list[str]:
     """Return the suffixes of a chapter's files, without a dot."""
     forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
     labels = [LABEL_SUFFIXES[form] for form in wanted.labels if form != CUE]
-    return [wanted.format, *wanted.subtitles, *labels, *forms]
+    return [wanted.encoder.format, *wanted.subtitles, *labels, *forms]
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
@@ -237,26 +223,28 @@ class _Producer:
 
     def _chapter(self, number: int) -> tuple[MadeFile, JoinedChapter] | None:
         """Make the file of a chapter; None: a row is missing."""
-        rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
+        wanted, encoder = self._wanted, self._wanted.encoder
+        rows, name = self._rows[number], _name_of(self._book, number, encoder.format)
         lost = [row.id for row in rows if row.id in self._missing]
-        if lost and number in self._wanted.unselected:
+        if lost and number in wanted.unselected:
             return None
         if lost:
             missing = counted(len(lost), "row is", "rows are")
             self._produced.incomplete.append(f"{name}: {missing} missing: {first_few(lost)}")
             return None
-        wanted = self._wanted
         takes = [
             RowAudio(self._audio_of(row), row.pause_after_s, row.voice or wanted.voice)
             for row in rows
         ]
         try:
-            treated = [] if wanted.treatment.is_none else [str(wanted.treatment)]
-            kbps = wanted.kbps if is_lossy(wanted.format) else None
-            preset = wanted.treatment.preset
-            more = (wanted.file_hz, kbps, preset and preset.name, *wanted.marks)
+            treatment, delivery = encoder.treatment, encoder.delivery
+            treated = [] if treatment.is_none else [str(treatment)]
+            file_hz = delivery.preset and encoder.rate_hz
+            marks = {"c2pa": encoder.signer, "watermark": encoder.watermark}
+            more = (file_hz, encoder.kbps, delivery.preset, *(one for one in marks if marks[one]))
             treated += [str(more)] if any(more) else []
-            key = _key([wanted.format, wanted.subtype, *treated, *map(_facts, takes)])
+            subtype = "PCM_16" if is_lossy(encoder.format) else encoder.subtype
+            key = _key([encoder.format, subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
                     if old == made:
@@ -265,33 +253,30 @@ class _Producer:
             log.info("joining %s", name)
             path, tags = self._out / name, self._tags(number, takes)
             with self._files.replacing(name):
-                joined = write_chapter(
-                    *(path, takes, wanted.format, wanted.subtype, wanted.treatment, tags),
-                    *(wanted.file_hz, kbps, wanted.watermark),
-                )
+                joined = write_chapter(path, takes, encoder, tags)
                 self._sign(path)
         except (RowError, FileNotFoundError) as error:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
         misses = (joined.applied or {}).get("misses", [])
-        for miss in misses if wanted.treatment.preset is None else []:
+        for miss in misses if encoder.delivery.preset is None else []:
             log.warning("%s: %s", name, miss)
         self._note_misses(name, joined)
         return self._files.made(name, key), joined
 
     def _sign(self, path: Path) -> None:
-        if self._wanted.signer is not None:
-            self._wanted.signer.sign_file(path, path.stem)
+        if self._wanted.encoder.signer is not None:
+            self._wanted.encoder.signer.sign_file(path, path.stem)
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
         """Note where a chapter does not meet the preset."""
-        if self._wanted.treatment.preset is not None:
+        if self._wanted.encoder.delivery.preset is not None:
             misses = (joined.applied or {}).get("misses", [])
             self._produced.failing += [f"{name}: {miss}" for miss in misses]
 
     def _audio_of(self, row: Utterance) -> Path:
         """Return the file of a row."""
-        return self._out / f"{row.id}.{self._wanted.row_format or self._wanted.format}"
+        return self._out / f"{row.id}.{self._wanted.row_format}"
 
     def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
         """Return the tags of a chapter."""
@@ -317,7 +302,7 @@ class _Producer:
         file, joined = self._produced.made.chapters[number]
         name = _name_of(self._book, number, LABEL_SUFFIXES.get(form, form))
         rows_format = self._wanted.row_format  # part of the key since rows are used for times
-        apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
+        apart = [] if rows_format == self._wanted.encoder.format else [rows_format]
         key = _key([file.key, form, *apart])
 
         def write(path: Path) -> None:
@@ -342,7 +327,7 @@ class _Producer:
             if times is not None and (times.sha256, times.text) != said:
                 times = None  # of other audio
             files.append((row.text, span.file_start_s, times))
-        stem = file.path.removesuffix(f".{self._wanted.format}")
+        stem = file.path.removesuffix(self._wanted.encoder.suffix)
         found = file.sha256 and joined_words(stem, file.sha256, joined.seconds, files)
         if not found:
             return []
@@ -393,7 +378,7 @@ class _Producer:
         }
         wanted, language = self._wanted, long_code_of(self._book.language or "")
         cover = wanted.cover and hashlib.sha256(wanted.cover).hexdigest()
-        more = [one for one in (wanted.kbps, cover, language) if one is not None]
+        more = [one for one in (wanted.m4b_kbps, cover, language) if one is not None]
         key = _key([titles, metadata, [file.key for file, _ in chapters.values()], *more])
 
         def write(path: Path) -> None:
@@ -401,7 +386,7 @@ class _Producer:
             files = [self._out / file.path for file, _ in chapters.values()]
             told = {key: text for key, text in metadata.items() if text}
             parts = list(map(M4bChapter, titles, files))
-            write_m4b(path, parts, told, wanted.kbps, wanted.cover, language)
+            write_m4b(path, parts, told, wanted.m4b_kbps, wanted.cover, language)
             self._sign(path)
 
         return self._written(M4B_NAME, key, write)

@@ -96,13 +96,7 @@ def command(folder: Path, **options: Any) -> int:
     Exit code 1: the current take of a row is suspect, a row has failed, or a file does not meet a
     limit.
     """
-    from tts_cli.app.check import (
-        FolderCheck,
-        compare_voices,
-        pick_best,
-        rate_takes,
-        transcribe_takes,
-    )
+    from tts_cli.app.check import FolderCheck, pick_best, transcribe_takes
 
     limits = options.pop("limits")
     config = RunConfig.from_options({**options, "out": folder})
@@ -119,10 +113,10 @@ def command(folder: Path, **options: Any) -> int:
         log_results(found.transcribed, name, "transcribed")
         log_problems(found.take_problems(), "transcribed")
     if config.mos:
-        log_results(found.rated, rate_takes(found, screen.progress), "rated")
+        log_results(found.rated, found.rate(screen.progress), "rated")
         log_problems(found.take_problems(), "rated")
     if config.drift:
-        compare_voices(found, config, screen.step, screen.progress)
+        found.compare_voices(config, screen.step, screen.progress)
         log_problems(found.take_problems(), "compared with its voice")
     found.write()
     picked = pick_best(found, config) if config.pick else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,7 @@ log = logging.getLogger(__name__)
 
 FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet", "files")
 _MAX_SHOWN = 20  # voices and languages in a table
-# Options for `ExportOptions`, which `RunConfig` does not have.
-_OWN = (
-    *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
-    *("max_error", "no_suspects", "all_takes", "approved", "overwrite", "name_by"),
-)
-_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # names in `ExportOptions`, if different
+_FLAGS = {"min_s": "shortest", "max_s": "longest"}  # names of options, if the fields' differ
 _seconds = click.FloatRange(min=0)
 
 
@@ -162,9 +158,9 @@ def command(folder: Path, out: Path, **options: Any) -> int:
     from tts_cli.export.dataset import export_folder
     from tts_cli.export.selection import ExportOptions
 
-    own = {_FIELDS.get(name, name): options.pop(name) for name in _OWN}
+    is_overwriting, names = options.pop("overwrite"), {one.name for one in fields(ExportOptions)}
+    own = {name: options.pop(_FLAGS.get(name, name)) for name in names - {"sample_rate"}}
     own["to"] = own["to"].lower()
-    is_overwriting = own.pop("overwrite")
     if own["to"] == "files":
         own["name_by"] = own["name_by"] or "{id}"
     elif own["name_by"]:
@@ -185,14 +181,7 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
     found = made.statistics
     if config.json:
-        counts = {
-            "out": str(out),
-            "to": to,
-            "files_linked": made.num_linked,
-            "files_copied": made.num_copied,
-            "files_changed": made.num_changed,
-        }
-        echo_json({**counts, **found})
+        echo_json({"out": str(out), "to": to, **made.files, **found})
         return
     for reason, count in found["left_out"].items():
         level = logging.WARNING if reason in made.lost else logging.INFO

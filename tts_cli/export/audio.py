@@ -43,7 +43,7 @@ class AudioReader:
 
     def __init__(self, source: Path, rate_hz: int | None, comment: str, has_links: bool) -> None:
         self.rate_hz = rate_hz
-        self.num_linked = self.num_copied = self.num_changed = 0  # files
+        self.files = {"files_linked": 0, "files_copied": 0, "files_changed": 0}  # numbers
         self._files = PlainFiles(source)
         self._comment = comment
         self._has_links = has_links
@@ -66,7 +66,7 @@ class AudioReader:
             raise RowError(DAMAGED)
         if self.rate_hz is None or (changed := self._converted(row, data, self.rate_hz)) is None:
             return Content(data, row.path.suffix, sha256, False)
-        self.num_changed += 1
+        self.files["files_changed"] += 1
         return Content(changed, _WAV, hashlib.sha256(changed).hexdigest(), True)
 
     def place(self, row: ExportRow, artifacts: Artifacts, name: str) -> str:
@@ -84,10 +84,10 @@ class AudioReader:
         name += suffix
         with writing(artifacts.folder / name, RowError, "cannot be written"):
             if not is_changed and self._has_links and artifacts.link(name, row.path, sha256):
-                self.num_linked += 1
+                self.files["files_linked"] += 1
             else:
                 artifacts.add(name, data, sha256)
-                self.num_copied += not is_changed
+                self.files["files_copied"] += not is_changed
         return name
 
     def _converted(self, row: ExportRow, data: bytes, rate_hz: int) -> bytes | None:

@@ -23,6 +23,7 @@ from tts_cli.export.row import COLUMNS
 from tts_cli.export.statistics import NONE
 from tts_cli.named import counted
 from tts_cli.setting import SAMPLING_FLAGS
+from tts_cli.store.run_file import section
 from tts_cli.text.languages import code_of
 
 _MAX_NAMED = 30  # voices and languages in a table
@@ -69,7 +70,7 @@ def card(
         report: run.json of the folder; may be incomplete.
         version: of tts-cli.
     """
-    model, used = model_of(report), report.get("settings")
+    model, used = model_of(report), section(report, "settings")
     licence = model.pop("licence", None)
     rows, length, left_out = (statistics[name] for name in ("rows", "length_s", "left_out"))
     files = [
@@ -91,8 +92,7 @@ def card(
     kind = "licence" if licence else "sample" if model.get("source") == SAMPLE_VOICE else "none"
     columns = {f"`{name}`": meaning for name, (_, meaning) in COLUMNS.items()}
     reasons = [f"- {count}: {reason}" for reason, count in left_out.items()]
-    known = used if isinstance(used, dict) else {}
-    shown = {name: known[name] for name in _SETTINGS if known.get(name) is not None}
+    shown = {name: used[name] for name in _SETTINGS if used.get(name) is not None}
     text = Template(resources.files(__package__ or "").joinpath("card.md").read_text("utf-8"))
     body = text.substitute(
         rows=counted(rows, "row"),
@@ -117,9 +117,9 @@ def model_of(report: Mapping[str, Any]) -> dict[str, str]:
     """Return what may be published about the model of a run. The path of a checkpoint becomes its
     name, because paths of the machine are private.
     """
-    model = report.get("model")
+    model = section(report, "model")
     names = ("source", "family", "type", "size", "identity", "licence")
-    values = {name: model.get(name) for name in names} if isinstance(model, dict) else {}
+    values = {name: model.get(name) for name in names}
     found = {name: one for name, one in values.items() if isinstance(one, str) and one.strip()}
     if "source" in found and not _REPOSITORY.fullmatch(found["source"]):
         found["source"] = PurePath(found["source"]).name

@@ -34,12 +34,12 @@ from tts_cli.export.layouts import (
     WebDataset,
 )
 from tts_cli.export.parquet import Parquet
-from tts_cli.export.row import Names, PatternNames
+from tts_cli.export.row import Names
 from tts_cli.export.selection import LOST, ExportOptions, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.sources.naming import delivered_names
 from tts_cli.store.lock import LOCK_NAME
-from tts_cli.store.run_file import read_report
+from tts_cli.store.run_file import read_report, section
 from tts_cli.store.store import Store
 from tts_cli.versions import versions
 
@@ -64,9 +64,7 @@ class Exported:
 
     statistics: dict[str, Any]
     rate_hz: int | None  # that all audio was converted to; None: it was not converted
-    num_linked: int
-    num_copied: int
-    num_changed: int  # files that were converted
+    files: dict[str, int]  # see `AudioReader`
 
     @property
     def lost(self) -> set[str]:
@@ -135,20 +133,19 @@ def _export(
             remedy=f"left out: {reasons}" if reasons else "timings.jsonl has no rows",
         )
     report = read_report(selection.out)
-    model = report.get("model")
-    comment = comment_of_model(model if isinstance(model, dict) else {})
-    names = Names(kind.has_dots)
+    comment = comment_of_model(section(report, "model"))
+    given: dict[tuple[str, int], str] = {}
     if options.name_by is not None:
         rows = selection.rows(Counter())
         values = (((row.id, row.values["take"]), {**row.extra, **row.values}) for row in rows)
-        names = PatternNames(delivered_names(options.name_by, values))
+        given = delivered_names(options.name_by, values)
     audio = AudioReader(selection.out, options.sample_rate, comment, options.link)
     native_hz = next(iter(overview.rates_hz)) if len(overview.rates_hz) == 1 else None
     layout = kind(
         LayoutContext(
             artifacts,
             audio,
-            names,
+            Names(kind.has_dots, given),
             splits.names,
             sorted(overview.voices),
             options.sample_rate or native_hz,
@@ -178,8 +175,7 @@ def _export(
     artifacts.complete(
         (json.dumps({**state, **facts}, indent=2, ensure_ascii=False) + "\n").encode()
     )
-    counts = (audio.num_linked, audio.num_copied, audio.num_changed)
-    return Exported(found, options.sample_rate, *counts)
+    return Exported(found, options.sample_rate, audio.files)
 
 
 def _state_of(source: Path, options: ExportOptions) -> dict[str, Any]:

@@ -102,14 +102,20 @@ class Names:
 
     Args:
         has_dots: whether a name may contain dots; a key of WebDataset ends at the first one.
+        given: names by `--name-by`, which may have folders, by id and take.
     """
 
-    def __init__(self, has_dots: bool = True) -> None:
+    def __init__(
+        self, has_dots: bool = True, given: Mapping[tuple[str, int], str] | None = None
+    ) -> None:
+        self._given = given or {}
         self._separators = "/" if has_dots else r"[/.]"
         self._used: set[int] = set()
 
     def of(self, row: ExportRow) -> str:
         """Return the name of a take, without suffix and folder. To be called once for each."""
+        if given := self._given.get((row.id, row.values["take"])):
+            return given
         name, key = re.sub(self._separators, "_", row.id), row.id
         if len(name.encode()) > _MAX_NAME_BYTES:
             name = name[:_MAX_SHORT_CHARS]
@@ -124,17 +130,6 @@ class Names:
             name = f"{wanted[:_MAX_SHORT_CHARS]}-{digits}"
         self._used.add(place)
         return name
-
-
-class PatternNames(Names):
-    """Names by the pattern of `--name-by`, which may have folders."""
-
-    def __init__(self, names: Mapping[tuple[str, int], str]) -> None:
-        super().__init__()
-        self._names = names
-
-    def of(self, row: ExportRow) -> str:
-        return self._names[row.id, row.values["take"]]
 
 
 def _digits(key: str, num_bytes: int) -> str:

@@ -71,6 +71,12 @@ def read_report(out: Path) -> dict[str, Any]:
     return parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
 
 
+def section(report: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return an object of a report, which is untrusted; empty if there is none."""
+    found = report.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
     """Return the recorded model and settings of a run, by name.
 

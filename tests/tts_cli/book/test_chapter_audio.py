@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 import soundfile
 
+from tts_cli.audio.encode import Encoder
 from tts_cli.book import chapter_audio
 from tts_cli.book.chapter_audio import RowAudio, write_chapter
+from tts_cli.config import RunConfig
 from tts_cli.errors import DiskFull, RowError, UsageError
 
 RATE_HZ = 24_000
+WAV = Encoder(RunConfig(), RATE_HZ)
 
 
 def tone(path: Path, seconds: float, before_s: float = 0.3, behind_s: float = 0.2) -> Path:
@@ -45,7 +48,7 @@ def test_rows_stand_where_the_spans_say(tmp_path: Path, format: str) -> None:
         for index, pause in enumerate(pauses)
     ]
     path = tmp_path / f"chapter.{format}"
-    joined = write_chapter(path, takes, format, "PCM_16")
+    joined = write_chapter(path, takes, Encoder(RunConfig(format=format), RATE_HZ))
     samples, rate_hz = soundfile.read(path, dtype="float32")
     assert (rate_hz, len(samples)) == (joined.rate_hz, joined.num_samples)
     found = loud(samples)
@@ -63,7 +66,7 @@ def test_rows_stand_where_the_spans_say(tmp_path: Path, format: str) -> None:
 def test_no_click_at_a_cut(tmp_path: Path) -> None:
     # DC makes a step where silence begins, unless edges are faded.
     takes = [RowAudio(tone(tmp_path / f"{index}.wav", 0.4), 0.35) for index in range(4)]
-    write_chapter(tmp_path / "c.wav", takes, "wav", "PCM_16")
+    write_chapter(tmp_path / "c.wav", takes, WAV)
     samples, _ = soundfile.read(tmp_path / "c.wav", dtype="float32")
     steps = np.abs(np.diff(samples))
     assert steps.max() < 1.05 * 0.3 * 2 * np.pi * 220 / RATE_HZ + 0.001
@@ -77,7 +80,7 @@ def test_wav_files_are_the_same_byte_for_byte(tmp_path: Path, subtype: str) -> N
     ]
     contents = set()
     for name in ("a.wav", "b.wav"):
-        joined = write_chapter(tmp_path / name, takes, "wav", subtype)
+        joined = write_chapter(tmp_path / name, takes, Encoder(RunConfig(subtype=subtype), RATE_HZ))
         contents.add((tmp_path / name).read_bytes())
     assert len(contents) == 1
     info = soundfile.info(tmp_path / "a.wav")
@@ -89,7 +92,7 @@ def test_memory_does_not_grow_with_the_chapter(tmp_path: Path) -> None:
     peaks = []
     for number in (3, 60):
         tracemalloc.start()
-        write_chapter(tmp_path / "c.wav", [RowAudio(path, 0.3)] * number, "wav", "PCM_16")
+        write_chapter(tmp_path / "c.wav", [RowAudio(path, 0.3)] * number, WAV)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 1_000_000, peaks
@@ -105,11 +108,9 @@ def test_rows_that_cannot_be_joined(tmp_path: Path) -> None:
         ("none.wav", "cannot be read"),
     ):
         with pytest.raises(RowError, match=message):
-            write_chapter(
-                tmp_path / "c.wav", [first, RowAudio(tmp_path / name, 0)], "wav", "PCM_16"
-            )
+            write_chapter(tmp_path / "c.wav", [first, RowAudio(tmp_path / name, 0)], WAV)
     with pytest.raises(RowError, match="cannot be read"):
-        write_chapter(tmp_path / "c.wav", [RowAudio(tmp_path / "none.wav", 0)], "wav", "PCM_16")
+        write_chapter(tmp_path / "c.wav", [RowAudio(tmp_path / "none.wav", 0)], WAV)
     assert not [one for one in tmp_path.iterdir() if one.name.startswith((".", "c."))]
 
 
@@ -117,8 +118,8 @@ def test_a_chapter_too_long_for_wav(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(chapter_audio, "MAX_WAV_BYTES", 40_000)
     takes = [RowAudio(tone(tmp_path / "1.wav", 0.5), 0.3)] * 2
     with pytest.raises(UsageError, match="--format flac"):
-        write_chapter(tmp_path / "c.wav", takes, "wav", "PCM_16")
-    write_chapter(tmp_path / "c.flac", takes, "flac", "PCM_16")
+        write_chapter(tmp_path / "c.wav", takes, WAV)
+    write_chapter(tmp_path / "c.flac", takes, Encoder(RunConfig(format="flac"), RATE_HZ))
     assert not (tmp_path / "c.wav").exists()
 
 
@@ -153,5 +154,5 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: st
     takes = [RowAudio(tone(tmp_path / "1.wav", 2.0), 0.3)] * 2
     monkeypatch.setattr(chapter_audio, "open", open_on_full_disk, raising=False)
     with pytest.raises(DiskFull, match="No space left"):
-        write_chapter(tmp_path / f"c.{format}", takes, format, "PCM_16")
+        write_chapter(tmp_path / f"c.{format}", takes, Encoder(RunConfig(format=format), RATE_HZ))
     assert [one.name for one in tmp_path.iterdir()] == ["1.wav"]

@@ -11,9 +11,9 @@ import pytest
 import soundfile
 from sounds import Array, bursts
 
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import encode
 from tts_cli.audio.tags import Tags
-from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.chapter_audio import RowAudio, write_chapter
 from tts_cli.config import RunConfig
 
@@ -39,8 +39,8 @@ def rows(folder: Path, seconds: list[float]) -> list[RowAudio]:
     return takes
 
 
-def treatment(**settings: object) -> PostProcessing:
-    return PostProcessing.of(RunConfig(**settings))  # type: ignore[arg-type]
+def delivery(**settings: object) -> Encoder:
+    return Encoder(RunConfig(**settings), RATE_HZ)  # type: ignore[arg-type]
 
 
 def lufs(samples: Array) -> float:
@@ -52,7 +52,7 @@ def lufs(samples: Array) -> float:
 def test_a_chapter_has_the_loudness_and_its_voices_are_alike(tmp_path: Path, text: str) -> None:
     takes = rows(tmp_path, [3.0, 2.0, 0.3, 40.0, 5.0])
     path = tmp_path / "chapter.wav"
-    joined = write_chapter(path, takes, "wav", "PCM_16", treatment(loudness=text), TAGS)
+    joined = write_chapter(path, takes, delivery(loudness=text), TAGS)
     samples, _ = soundfile.read(path)
     wanted = {"ebu": -23, "podcast": -16, "-14": -14}[text]
     assert lufs(samples) == pytest.approx(wanted, abs=0.1 if text == "ebu" else 0.2)
@@ -73,7 +73,7 @@ def test_a_chapter_has_the_loudness_and_its_voices_are_alike(tmp_path: Path, tex
 def test_acx(tmp_path: Path, format: str) -> None:
     takes = rows(tmp_path, [1.0, 2.0, 4.0, 3.0])
     path = tmp_path / f"chapter.{format}"
-    joined = write_chapter(path, takes, format, "PCM_16", treatment(loudness="acx"), TAGS)
+    joined = write_chapter(path, takes, delivery(format=format, loudness="acx"), TAGS)
     samples, _ = soundfile.read(path)
     assert -23 <= 10 * np.log10(np.mean(samples**2)) <= -18
     # Also with loss, which moves peaks of noise more than those of a voice.
@@ -93,10 +93,8 @@ def test_acx(tmp_path: Path, format: str) -> None:
 
 def test_trim_and_padding_are_of_the_chapter(tmp_path: Path) -> None:
     takes = rows(tmp_path, [1.0, 1.0])
-    plain = write_chapter(tmp_path / "a.wav", takes, "wav", "PCM_16")
-    cut = write_chapter(
-        tmp_path / "b.wav", takes, "wav", "PCM_16", treatment(trim=True, pad=(0.5, 1.0))
-    )
+    plain = write_chapter(tmp_path / "a.wav", takes, delivery())
+    cut = write_chapter(tmp_path / "b.wav", takes, delivery(trim=True, pad=(0.5, 1.0)))
     samples, _ = soundfile.read(tmp_path / "b.wav")
     assert len(samples) == cut.num_samples
     assert not samples[: RATE_HZ // 2].any()
@@ -109,8 +107,8 @@ def test_trim_and_padding_are_of_the_chapter(tmp_path: Path) -> None:
 
 def test_without_settings_a_chapter_is_what_it_was(tmp_path: Path) -> None:
     takes = rows(tmp_path, [1.0, 1.0])
-    plain = write_chapter(tmp_path / "a.wav", takes, "wav", "PCM_16")
-    told = write_chapter(tmp_path / "b.wav", takes, "wav", "PCM_16", tags=TAGS)
+    plain = write_chapter(tmp_path / "a.wav", takes, delivery())
+    told = write_chapter(tmp_path / "b.wav", takes, delivery(), TAGS)
     one, two = (tmp_path / "a.wav").read_bytes(), (tmp_path / "b.wav").read_bytes()
     assert two[8 : len(one)] == one[8:]
     assert plain == told
@@ -121,9 +119,9 @@ def test_without_settings_a_chapter_is_what_it_was(tmp_path: Path) -> None:
 @pytest.mark.long  # test_chapter_audio.py has that what is joined takes no more
 def test_hours_take_no_more_than_their_longest_row(tmp_path: Path) -> None:
     takes = rows(tmp_path, [4.0, 4.0]) * 60
-    write_chapter(tmp_path / "short.wav", takes[:2], "wav", "PCM_16", treatment(loudness="ebu"))
+    write_chapter(tmp_path / "short.wav", takes[:2], delivery(loudness="ebu"))
     tracemalloc.start()
-    write_chapter(tmp_path / "long.wav", takes, "wav", "PCM_16", treatment(loudness="ebu"))
+    write_chapter(tmp_path / "long.wav", takes, delivery(loudness="ebu"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (tmp_path / "long.wav").stat().st_size > 20e6
