@@ -49,7 +49,7 @@ _ANKI_SEPARATORS = {
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
 _MIN_LINES = 3  # that show a form; one path to audio is enough
-_MAX_PARTS = 9  # of a path, in an id
+MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
@@ -104,6 +104,11 @@ def skip_directives(lines: Lines, form: Dialect) -> None:
 def path_id(path: str, parts: int) -> str:
     """Return the id for a path: its last parts, without `..` and without the suffix of audio."""
     return "/".join(as_id(_AUDIO.sub("", path.strip())).split("/")[-parts:])
+
+
+def is_audio(path: str) -> bool:
+    """Return whether a path has the suffix of audio."""
+    return _AUDIO.search(path) is not None
 
 
 def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
@@ -372,5 +377,5 @@ def _count_parts(form: Dialect, column: int, open_lines: OpenLines) -> int:
                     seen.add(hash(fold_id(path_id(cells[column], parts))))
         return len(seen)
 
-    count = num_ids(_MAX_PARTS)
-    return next((parts for parts in range(1, _MAX_PARTS) if num_ids(parts) == count), _MAX_PARTS)
+    count = num_ids(MAX_PARTS)
+    return next((parts for parts in range(1, MAX_PARTS) if num_ids(parts) == count), MAX_PARTS)

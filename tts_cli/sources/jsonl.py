@@ -22,7 +22,7 @@ from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.archive import read_bounded
 from tts_cli.sources.ids import as_id
 from tts_cli.sources.item import Item
-from tts_cli.sources.mapping import RowProblem, is_field
+from tts_cli.sources.mapping import RowProblem, guess_mapping, is_field
 
 MAX_LINE_CHARS = 1 << 20
 _FIRST_CHARS = 1 << 16  # that a first look reads
@@ -30,6 +30,7 @@ MAX_DOCUMENT_CHARS = 256 << 20
 _MAX_NUMBER_CHARS = 64
 _NONE: Mapping[str, Any] = {}
 _NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
+_SAVE_AS_UTF8 = "save the file as UTF-8, or give its encoding with --encoding"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
 
@@ -69,8 +70,8 @@ def is_document(file: TextIO, name: str) -> bool:
         return False
     if rest.strip() or not isinstance(value, dict):
         return False
-    is_table = name.lower().endswith((".json", ".arb")) and not any(map(is_field, value))
-    return is_table or _list_of(value) is not None
+    is_table = name.lower().endswith((".json", ".arb")) and _is_table(value)
+    return is_table or bool(_lists_of(value))
 
 
 def load_document(file: TextIO, name: str) -> Document | None:
@@ -84,8 +85,12 @@ def load_document(file: TextIO, name: str) -> Document | None:
     if document.peek() == "{":
         try:
             Document(document.content, name).value()
-        except (ManifestError, RowProblem):
-            return None
+        except (ManifestError, RowProblem) as error:
+            if re.match(r"\s*[^\n]+\n\s*\{|[^\n]*\Z", document.content.rstrip()):
+                return None
+            if isinstance(error, RowProblem):
+                raise ManifestError(f"{name}: {error}", "fix it") from None
+            raise
     return document
 
 
@@ -108,13 +113,13 @@ def document_items(text: Document) -> Iterator[Item]:
         while text.peek():
             yield _next(text)
         return
-    key = _list_of(value)
-    if key is not None:
-        found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
-        start = text.content.index("[") if found is None else found.end()  # the key has escapes
-        yield from _array(Document(text.content, text.name, start))
+    if keys := _lists_of(value):
+        for key in keys:
+            found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
+            start = text.content.index("[") if found is None else found.end()  # the key has escapes
+            yield from _array(Document(text.content, text.name, start))
         return
-    if isinstance(value, dict) and value and not any(map(is_field, value)):
+    if _is_table(value):
         cursor = Document(text.content, text.name)
         for key, entry in _entries(value):
             cursor.seek(json.dumps(key, ensure_ascii=False))
@@ -123,29 +128,43 @@ def document_items(text: Document) -> Iterator[Item]:
     yield _item(value, line)
 
 
-def _list_of(value: Any) -> str | None:
-    """Return the key of the list of rows in an envelope; None: the value is not one."""
-    if not isinstance(value, dict) or {"text", "input"} & set(value):
-        return None
-    lists = (
-        key
-        for key, one in value.items()
-        if isinstance(one, list) and one and all(isinstance(row, dict) for row in one)
-    )
-    return next(lists, None)
+def _lists_of(value: Any) -> list[str]:
+    """Return the keys of the lists of rows in an envelope: those with texts, or the first one."""
+    lists = {
+        key: all(row is None or _has_text(row) for row in one)
+        for key, one in (value.items() if isinstance(value, dict) else ())
+        if isinstance(one, list) and any(one) and all(isinstance(row, dict | None) for row in one)
+    }
+    with_texts = [key for key, has_texts in lists.items() if has_texts]
+    return with_texts or ([] if _has_text(value) else list(lists)[:1])
+
+
+def _has_text(value: Any) -> bool:
+    return isinstance(value, dict) and not {"text", "input"}.isdisjoint(value)
+
+
+def _is_table(value: Any) -> bool:
+    """Return whether an object is a table of strings, of which some keys may be names of fields."""
+    return isinstance(value, dict) and 2 * sum(map(is_field, value)) < len(value)
 
 
 def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Return the rows of a table of strings, or of rows under their ids, each with its own key.
     Keys that begin with @ describe others (ARB).
     """
+    inner = [value for value in values.values() if isinstance(value, dict)]
+    shared = set.intersection(*map(set, inner)) if len(inner) > 1 else set()
+    are_rows = "text" in guess_mapping(sorted(shared)).values()  # {"a": {"message": "Hello."}, ...}
     for key, value in values.items():
         name = f"{path}/{key}" if path else key
         if key.startswith("@"):
             continue
-        if not isinstance(value, dict):
+        if isinstance(value, list) and all(isinstance(one, str) or _has_text(one) for one in value):
+            numbered = {str(number): one for number, one in enumerate(value, 1)}
+            yield from ((key, entry) for _, entry in _entries(numbered, name))
+        elif not isinstance(value, dict):
             yield key, {"id": as_id(name), "text": value}
-        elif {"text", "input"} & set(value):
+        elif are_rows or _has_text(value):
             yield key, {"id": as_id(name), **value}
         else:
             yield from _entries(value, name)
@@ -159,7 +178,10 @@ def _array(text: Document) -> Iterator[Item]:
             text.take(",")
             text.peek()  # moves to the line of the value
         is_first = False
-        yield _next(text)
+        if not text.content.startswith("null", text.place):  # the first one of RPG Maker's
+            yield _next(text)
+        else:
+            text.value()
     text.take("]")
 
 
@@ -184,30 +206,30 @@ class Document:
     def __init__(self, content: str, name: str, place: int = 0) -> None:
         self.content = content
         self.name = name
-        self._place = place
+        self.place = place
         self.line = 1 + content.count("\n", 0, place)
 
-    def error(self, problem: str) -> ManifestError:
+    def error(
+        self, problem: str, remedy: str = "fix it, or write one object per line"
+    ) -> ManifestError:
         """Return the error for a file whose rest cannot be read."""
-        return ManifestError(
-            f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
-        )
+        return ManifestError(f"{self.name}:{self.line}: not JSON: {problem}", remedy)
 
     def peek(self) -> str:
         """Return the next character that is not a space; "" at the end."""
-        self._skip(_SPACE.match(self.content, self._place).end())  # type: ignore[union-attr]
-        return self.content[self._place : self._place + 1]
+        self._skip(_SPACE.match(self.content, self.place).end())  # type: ignore[union-attr]
+        return self.content[self.place : self.place + 1]
 
     def take(self, char: str) -> None:
         """Skip a character that must come next. Raises ManifestError."""
         found = self.peek()
         if found != char:
             raise self.error(f"{char!r} is missing" + (f" before {found!r}" if found else ""))
-        self._place += 1
+        self.place += 1
 
     def value(self) -> Any:
         """Return the next value. Raises RowProblem: a row cannot have such a value."""
-        start, problem = self._place, None
+        start, problem = self.place, None
         try:
             try:
                 value, end = _DECODER.raw_decode(self.content, start)
@@ -221,7 +243,8 @@ class Document:
             raise self.error("values are nested too deep") from None
         if bad := _ESCAPED.search(self.content, start, end):
             self._skip(bad.start())
-            raise self.error(f"byte 0x{ord(bad[0]) - 0xDC00:02x} is not UTF-8")
+            byte = f"byte 0x{ord(bad[0]) - 0xDC00:02x}"
+            raise self.error(f"{byte} is not UTF-8", _SAVE_AS_UTF8)
         self._skip(end)
         if problem is not None:
             raise problem
@@ -229,11 +252,11 @@ class Document:
 
     def seek(self, found: str) -> None:
         """Move to the next occurrence of a text, if there is one."""
-        self._skip(max(self._place, self.content.find(found, self._place)))
+        self._skip(max(self.place, self.content.find(found, self.place)))
 
     def _skip(self, place: int) -> None:
-        self.line += self.content.count("\n", self._place, place)
-        self._place = place
+        self.line += self.content.count("\n", self.place, place)
+        self.place = place
 
 
 def _parse_object(line: str) -> dict[str, Any]:
@@ -242,6 +265,8 @@ def _parse_object(line: str) -> dict[str, Any]:
         value = _decode(line)
     except json.JSONDecodeError as error:
         advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
+        if line[error.pos :].strip() == ",":
+            advice = "; remove the comma after the object"
         raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
     except RecursionError:
         raise RowProblem("not a row: values are nested too deep") from None
@@ -326,7 +351,7 @@ class Lines:
             place = len(line[: bad.start()].encode()) + skipped
             self._note(
                 f"byte {place + 1} of line {self.number} (0x{ord(bad[0]) - 0xDC00:02x}) is not "
-                "UTF-8; save the file as UTF-8, or give its encoding with --encoding"
+                f"UTF-8; {_SAVE_AS_UTF8}"
             )
             line = _ESCAPED.sub("\ufffd", line)
         if "\0" in line:

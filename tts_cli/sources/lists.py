@@ -8,10 +8,12 @@ import logging
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.plain import read_table
+from tts_cli.sources.dialect import MAX_PARTS, is_audio, path_id
 from tts_cli.sources.ids import id_problem
 from tts_cli.sources.item import Item, ListForm
 
@@ -23,7 +25,11 @@ log = logging.getLogger(__name__)
 _TABLE = Path(__file__).parent / "data" / "lists.toml"
 MIN_LINES = 3  # that show a form
 _MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several lines
-_MIN_HEADS = 0.3  # of lines that are heads of others
+_MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # of lines that are about others
+_MIN_KEYS = 0.8  # of lines with a key
+_MIN_DIFFERENT = 0.7  # of keys; one that occurs again is reported with its row
+_CONTINUED = re.compile(r"\\\n[ \t]*")
+_INVISIBLE = "\r\n\t \u200e\ufeff"  # at the ends of lines
 
 
 @cache
@@ -36,17 +42,30 @@ def _forms() -> tuple[ListForm, ...]:
 
 def _is_of(form: ListForm, lines: list[str]) -> bool:
     """Whether the first lines of a text have this form."""
-    lines = [line for line in lines if form.skip is None or not form.skip.fullmatch(line)]
+    kept = [line for line in lines if form.skip is None or not form.skip.fullmatch(line)]
     pattern = form.line or form.head or re.compile("")
-    found = [match for line in lines if (match := pattern.fullmatch(line))]
+    found = [match for line in kept if (match := pattern.fullmatch(line))]
+    share = len(found) / max(1, len(kept))
     if len(found) < MIN_LINES:
         return False
     if form.head is not None:
-        return form.head.fullmatch(lines[0]) is not None and (len(found) >= _MIN_HEADS * len(lines))
-    if "id" not in pattern.groupindex:
-        return len(found) >= _MIN_SHARE * len(lines)
-    ids = [match["id"] for match in found]
-    return len({*ids}) == len(lines) and not any(map(id_problem, ids))
+        is_start = any(map(form.head.fullmatch, kept[:MIN_LINES]))  # below a title
+        return is_start and _MIN_HEADS <= share <= _MAX_HEADS
+    if "id" in pattern.groupindex:
+        ids = list(map(_id_of, found))
+        is_known = not any(map(id_problem, ids))
+        return is_known and share >= _MIN_KEYS and len(set(ids)) >= _MIN_DIFFERENT * len(ids)
+    if "number" in pattern.groupindex:
+        numbers = [int(match["number"]) for match in found]
+        num_rising = sum(after == before + 1 for before, after in pairwise(numbers))
+        return share >= _MIN_SHARE and num_rising >= _MIN_SHARE * len(numbers)
+    is_told = "time" in pattern.groupindex or len(lines) - len(kept) >= _MIN_HEADS * len(lines)
+    return is_told and share >= _MIN_SHARE
+
+
+def _id_of(found: re.Match[str]) -> str:
+    """Return the id of a line, which may be the path of a recording."""
+    return path_id(found["id"], MAX_PARTS) if is_audio(found["id"]) else found["id"]
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
@@ -59,12 +78,15 @@ def find_list(sample: list[str], name: str) -> ListForm | None:
     Args:
         name: what messages call the file.
     """
-    lines = [line.strip("\r\n ") for line in sample if line.strip()]
+    lines = [line.strip(_INVISIBLE) for line in sample if line.strip()]
+    lines = _CONTINUED.sub("", "\n".join(lines)).split("\n")
     form = next((one for one in _forms() if _is_of(one, lines)), None)
     if form is not None:
-        has_ids = form.line is not None and "id" in form.line.groupindex
+        is_certain = _has_ids(form) and all(
+            any(part and part.fullmatch(line) for part in (form.line, form.skip)) for line in lines
+        )
         log.log(
-            logging.INFO if has_ids else logging.WARNING,
+            logging.INFO if is_certain else logging.WARNING,
             "%s: read as %s; add --manifest-format txt to read all of each line",
             name,
             form.name,
@@ -72,9 +94,13 @@ def find_list(sample: list[str], name: str) -> ListForm | None:
     return form
 
 
+def _has_ids(form: ListForm) -> bool:
+    return form.line is not None and "id" in form.line.groupindex
+
+
 def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return patterns of marks to remove from the texts of a file, and their replacements."""
-    lines = [line for line in sample if line.strip()]
+    lines = [line.strip(_INVISIBLE) for line in sample if line.strip()]
     if len(lines) < MIN_LINES:
         return ()
     marks = []
@@ -90,23 +116,27 @@ def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
     """Return an item per text; the name and the time of a head apply until the next head."""
     about: dict[str, str] = {}
     for line in lines:
-        problem, text = lines.problem, line.strip("\r\n ")
+        text, number = line.strip(_INVISIBLE), lines.number
+        while _has_ids(form) and text.endswith("\\") and (more := next(lines, "")):
+            text = text[:-1] + more.strip()
+        problem = lines.problem
         lines.start_row()
         if not text or (form.skip is not None and form.skip.fullmatch(text)):
             continue
-        if form.head is not None and (found := form.head.fullmatch(text)):
-            about = {key: value for key, value in found.groupdict().items() if value}
-            continue
         if problem is not None:
-            yield Item(lines.number, problem=problem)
+            yield Item(number, problem=problem)
             continue
-        if form.line is not None and (found := form.line.fullmatch(text)):
-            about = {key: value for key, value in found.groupdict().items() if value}
+        found = form.head.fullmatch(text) if form.head else None
+        found = found or (form.line.fullmatch(text) if form.line else None)
+        if found is not None:
+            about = {key: value.strip() for key, value in found.groupdict().items() if value}
+            if found.re is form.head:
+                continue
         values = {"text": about.pop("text", text)}
-        if "id" in about:
-            values["id"] = about.pop("id")
+        if found is not None and about.pop("id", ""):
+            values["id"] = _id_of(found)
         extra = {key: value for key, value in about.items() if key != "speaker"}
-        yield Item(lines.number, values, extra, about.get("speaker", ""))
+        yield Item(number, values, extra, about.get("speaker", ""))
 
 
 @cache

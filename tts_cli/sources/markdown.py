@@ -46,10 +46,13 @@ MAX_NESTING = 60  # of lists and quotations
 _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\n(?=[A-Za-z_][\w -]{0,60}:)(?:[^\n]*\n){0,200}?(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
     r"|\+\+\+[ \t]*\n(?:[^\n]*\n){0,200}?\+\+\+[ \t]*(?:\n|\Z)"
+    r"|\{[ \t]*\n(?=[ \t]*\")(?:[^\n]*\n){0,200}?\}[ \t]*(?:\n|\Z)"
     r"|(?:%[ \t][^\n]*\n){1,3})"
 )
 _FRONT_ENTRY = re.compile(
-    r"^([A-Za-z_][\w-]{0,60})(?::[ \t]|[ \t]*=)[ \t]*([^\s\[{|>&*!#][^\n]*?)[ \t]*$", re.M
+    r"^(?:[ \t]+(?=\"))?\"?([A-Za-z_][\w-]{0,60})\"?(?::[ \t]|[ \t]*=)[ \t]*"
+    r"([^\s\[{|>&*!#][^\n]*?),?[ \t]*$",
+    re.MULTILINE,
 )
 _PANDOC_TITLE = ("title", "author", "date")
 _NOTE_MARK = re.compile(r"\[\^[^\]\s]{1,64}\]")  # of a missing note

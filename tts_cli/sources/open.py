@@ -184,7 +184,8 @@ def _format_of(manifest: str, name: str) -> str:
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} is not a manifest format",
-            remedy="add --manifest-format jsonl, csv, tsv, txt or another that --help lists",
+            remedy="name it .txt if each line is a text, also after a key, or add "
+            "--manifest-format jsonl, csv, tsv or another that --help lists",
         )
     return format
 

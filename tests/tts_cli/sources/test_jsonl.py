@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -108,6 +109,25 @@ TWO = [("a", "One.", 3), ("b", "Two.", 7)]
             '{\n "a": {"text": "One."},\n "b": {"id": "c", "text": "Two."}\n}',
             [("a", "One.", 2), ("c", "Two.", 3)],
         ),
+        # A table whose keys may be names of fields, and lists in it
+        (
+            '{\n "language": "L.",\n "ok": "O.",\n "days": ["M.", "T."]\n}',
+            [("language", "L.", 2), ("ok", "O.", 3), ("days/1", "M.", 4), ("days/2", "T.", 4)],
+        ),
+        (
+            '{\n "data": {"lines": [{"text": "One."}, {"text": "Two."}]}\n}',
+            [("data/lines/1", "One.", 2), ("data/lines/2", "Two.", 2)],
+        ),
+        # Of several lists, all with texts; the null of RPG Maker
+        (
+            '{\n "meta": [{"k": 1}],\n "a": [null, {"text": "A."}],\n "b": [{"text": "B."}]\n}',
+            [("000001", "A.", 3), ("000002", "B.", 4)],
+        ),
+        # A transcript: the whole text, and its segments
+        (
+            '{\n "text": "One. Two.",\n "segments": [{"text": "One."}, {"text": "Two."}]\n}',
+            [("000001", "One.", 3), ("000002", "Two.", 3)],
+        ),
     ],
 )
 def test_objects_over_several_lines(
@@ -122,3 +142,31 @@ def test_a_line_that_is_cut_off_is_one_bad_row(make_source: MakeSource) -> None:
     bad, good = read_rows(make_source('{"id": "a",\n{"id": "b", "text": "Two."}\n'))
     assert isinstance(bad, BadRow)
     assert isinstance(good, Row)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{\n "a": "One.",\n "a": "Two."\n}', "m.json: has 'a' twice"),
+        ("{\n 'a': 'One.'\n}", "m.json:2: not JSON: Expecting property name"),
+        ('{\n "a": "Gr\udcfc\udcdfe"\n}', "m.json:2: not JSON: byte 0xfc is not UTF-8"),
+    ],
+)
+def test_a_broken_object_over_lines_is_one_error(
+    make_source: MakeSource, content: str, words: str
+) -> None:
+    with pytest.raises(ManifestError, match=re.escape(words)):
+        list(read_rows(make_source(content.encode(errors="surrogateescape"), "m.json")))
+
+
+def test_strings_with_comments_are_rows_with_unknown_fields(make_source: MakeSource) -> None:
+    entry = {"message": "Hello.", "description": "greeting"}
+    rows = list(read_rows(make_source(json.dumps({"a": entry, "b": entry}, indent=1), "m.json")))
+    assert [row.id for row in rows] == ["a", "b"]
+    assert all(isinstance(row, BadRow) and '--map "message=text"' in row.message for row in rows)
+
+
+def test_a_comma_after_an_object(make_source: MakeSource) -> None:
+    bad, _ = read_rows(make_source('{"text": "One."},\n{"text": "Two."}\n'))
+    assert isinstance(bad, BadRow)
+    assert bad.message.endswith("remove the comma after the object")

@@ -117,3 +117,46 @@ def test_tables_that_are_called_txt(
 )
 def test_marks_of_transcripts(text: str, marks: list[str]) -> None:
     assert [mark for _, mark in transcript_marks(text)] == marks
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (
+            ["灯台（とうだい）の朝。", "船（ふね）が来る。", "雨。"],
+            ["灯台の朝。", "船が来る。", "雨。"],
+        ),
+        (
+            ["灯台《とうだい》の朝。", "｜老人《ろうじん》だ。", "雨。"],
+            ["灯台の朝。", "老人だ。", "雨。"],
+        ),
+        (
+            ["早晨(zǎo chén)雾。", "孩子们(hái zi men)跑。", "雨。"],
+            ["早晨雾。", "孩子们跑。", "雨。"],
+        ),
+        (["早晨。", "zǎo chén.", "雾气。", "wù qì.", "老人。"], ["早晨。", "雾气。", "老人。"]),
+        (
+            ["A1_1:雨だ。,アメダ。", "A1_2:船だ。,フネダ。", "A1_3:朝だ。,アサダ。"],
+            ["雨だ。", "船だ。", "朝だ。"],
+        ),
+        (["[00:12.00] <00:12.04> The <00:12.16> lamp"] * 3, ["The lamp"] * 3),
+        (
+            ["The lamp. [00:01]", "We wait. [00:04]", "Rain. [00:08]"],
+            ["The lamp.", "We wait.", "Rain."],
+        ),
+        (
+            ["a.b = One \\", "   and two.", "a.c : Three.", "a.d=Four."],
+            ["One and two.", "Three.", "Four."],
+        ),
+    ],
+)
+def test_readings_times_and_continued_lines(
+    make_source: MakeSource, lines: list[str], texts: list[str]
+) -> None:
+    assert [row.text for row in rows_of(make_source("\n".join(lines), "m.txt"))] == texts
+
+
+def test_a_key_that_occurs_again_is_no_text(make_source: MakeSource) -> None:
+    content = "a_1: One.\na_1: Two.\na_2: Three.\na_3: Four.\n"
+    rows = rows_of(make_source(content, "m.txt"))
+    assert [(row.id, row.text) for row in rows[:2]] == [("a_1", "One."), ("a_1", "Two.")]

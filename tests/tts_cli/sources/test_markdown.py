@@ -192,3 +192,5 @@ def test_front_matter_of_hugo_and_pandoc(tmp_path: Path) -> None:
     book = read(tmp_path, "% The Mill\n% A. Writer\n\nIt rained.\n")
     assert (book.title, book.author, texts(book)) == ("The Mill", "A. Writer", [["It rained."]])
     assert texts(read(tmp_path, "---\n\nIt rained.\n\n---\n\nLate.\n")) == [["It rained.", "Late."]]
+    book = read(tmp_path, '{\n  "title": "The Mill",\n  "tags": ["a"]\n}\n\nIt rained.\n')
+    assert (book.title, texts(book)) == ("The Mill", [["It rained."]])

@@ -49,7 +49,7 @@ def test_folders(tmp_path: Path, name: str, words: str) -> None:
         (b'\xef\xbb\xbf<?xml version="1.0"?>', "is XML or HTML; write its texts"),
         (b' {\n "a": 1}', "is JSON; add --manifest-format jsonl"),
         (b"\x7fELF\1\1\1\0\2\3abc", "is not a text; a manifest has"),
-        (b"The lamp is lit.\n", "the suffix '.xyz' is not a manifest format"),
+        (b"a-1 It is lit.\n", "the suffix '.xyz' is not a manifest format; name it .txt if"),
     ],
 )
 def test_content_of_an_unknown_suffix(tmp_path: Path, content: bytes, words: str) -> None:
@@ -58,7 +58,23 @@ def test_content_of_an_unknown_suffix(tmp_path: Path, content: bytes, words: str
 
 
 @pytest.mark.parametrize(
-    "suffix", ["fdx", "ssml", "xml", "yml", "twee", "feather", "gz", "numbers", "fb2"]
+    "suffix",
+    [
+        *(
+            "fdx",
+            "ssml",
+            "xml",
+            "yml",
+            "twee",
+            "feather",
+            "gz",
+            "numbers",
+            "fb2",
+            "mdx",
+            "TextGrid",
+        ),
+        "xcstrings",
+    ],
 )
 def test_no_suffix_of_another_kind_gets_a_format(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"a.{suffix}").touch()
