@@ -47,7 +47,10 @@ _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
 _NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_SHIFTS = {"sup": RAISED, "sub": LOWERED}
+_SHIFTS = {"sup": RAISED, "sub": LOWERED, "super": RAISED}
+_CSS_SHIFT = re.compile(
+    r"vertical-align\s*:\s*(super|sub)\b|\A(super|sub)(?:script)?\Z", re.IGNORECASE
+)
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = re.compile(
@@ -56,7 +59,8 @@ _BLOCKS = re.compile(
     "thead|tr|ul"
 )
 _SKIPPED = re.compile(
-    "audio|canvas|head|iframe|nav|noscript|object|rp|rt|script|style|template|video"
+    "audio|button|canvas|head|iframe|input|nav|noscript|object|rp|rt|script|select|style|template"
+    "|textarea|video"
 )
 _CELL_END = "\0"  # not possible in XML
 _EDGE = "\2"  # of an element inside of a heading; not possible in XML
@@ -75,6 +79,10 @@ _NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
 NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`
 TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
 _PAGES = re.compile("pagebreak|page-?list")
+_PAGE_CLASS = re.compile(r"(?:x-ebookmaker-)?page-?(?:num(?:ber)?|no)")
+_PAGE_NUMBER = re.compile(
+    r"[\[({]?(?:(?:pg|page|p)\b\.?\s*)?(?:\d{1,4}|[ivxlc]{1,8})[\])}]?", re.IGNORECASE
+)
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
@@ -157,9 +165,9 @@ def text_of(element: Any) -> str:
     for event, one in load_lxml().iterwalk(element, events=("start", "end")):
         tag = tag_of(one)
         if event == "start":
-            piece = _SHIFTS.get(tag, _edge(tag)) + (one.text or "")
+            piece = (_shift_of(one, tag) or _edge(tag)) + (one.text or "")
         else:
-            end = LEVEL if tag in _SHIFTS else _edge(tag)
+            end = LEVEL if _shift_of(one, tag) else _edge(tag)
             piece = end + (one.tail or "" if one is not element else "")
         pieces.append(piece)
         chars += len(piece)
@@ -168,11 +176,18 @@ def text_of(element: Any) -> str:
     return _heading_of("".join(pieces)[:MAX_SHORT_CHARS])
 
 
+def _shift_of(element: Any, tag: str) -> str:
+    """Return the mark of a superscript or subscript, also of one by its style or class."""
+    if tag in ("sup", "sub"):
+        return _SHIFTS[tag]
+    looks = (element.get("style"), element.get("class")) if tag == "span" else ()
+    found = next((one for look in looks if look and (one := _CSS_SHIFT.search(look))), None)
+    return "" if found is None else _SHIFTS[(found[1] or found[2]).lower()]
+
+
 def _edge(tag: str) -> str:
     """Return the mark for the start or end of an element in a heading."""
-    if tag == "br":
-        return BREAK
-    return "" if tag in _SHIFTS else _EDGE
+    return BREAK if tag == "br" else _EDGE
 
 
 def _heading_of(text: str) -> str:
@@ -318,6 +333,9 @@ class HtmlReader:
         if self._is_hidden(element, tag):
             self.left_out["hidden text"] += bool(text_of(element))
             return True
+        names = (element.get("class") or "").lower().replace("_", "-").split()
+        if any(map(_PAGE_CLASS.fullmatch, names)) and _PAGE_NUMBER.fullmatch(text_of(element)):
+            return True
         return any(map(_PAGES.fullmatch, kinds)) or _SKIPPED.fullmatch(tag) is not None
 
     def _is_hidden(self, element: Any, tag: str) -> bool:
@@ -350,8 +368,8 @@ class HtmlReader:
         elif tag == "hr":
             self._flush()
             self._blocks.append(SceneBreak())
-        elif tag in _SHIFTS:
-            self._pieces.append(_SHIFTS[tag])
+        elif shift := _shift_of(element, tag):
+            self._pieces.append(shift)
         elif tag == "br" or self._heading:
             self._pieces.append(_edge(tag))
         if tag == "li":
@@ -381,7 +399,7 @@ class HtmlReader:
             self._flush()
             if tag in _HEADINGS:
                 self._heading = 0
-        elif tag in _SHIFTS:
+        elif _shift_of(element, tag):
             self._pieces.append(LEVEL)
         elif self._heading and tag != "br":
             self._pieces.append(_edge(tag))

@@ -49,6 +49,19 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_WORDS = 2_000  # different ones in a text, to know which parts of divided words are words
 _MIN_PAGES = 3
 _PAGE_NUMBER = re.compile(r"[-–—\[(]?\s*(?:[Pp]age\s+|p\.\s*)?(\d{1,4})\s*[-–—\])]?")
+# Traces of print that are lines or words of their own.
+_PRINTED = {
+    "a printed table of contents": re.compile(
+        r"(?:^[ \t]*(?:table of )?contents[.:]?[ \t]*\n\s*)?"
+        r"^[^\n]*?[^\s.][ \t]*(?:\.[ \t]?){4,}[ \t]*(?:\d{1,4}|[ivxlc]{1,8})[ \t]*$",
+        re.MULTILINE | re.IGNORECASE,
+    ),
+    "numbers of pages": re.compile(
+        r"\[(?:[Pp]g|[Pp]age)\.? ?[\divxlc]{1,6}\]"
+        r"|^[ \t]*[Pp]age \d{1,4}(?: of \d{1,4})?[ \t]*$",
+        re.MULTILINE,
+    ),
+}
 _MARKED = "\2"  # before a line that is marked as a heading; rejected in texts
 _AOZORA = re.compile(r"［＃|^底本：|《[\u3040-\u30ff]+》", re.MULTILINE)
 _AOZORA_BOX = re.compile(r"^-{20,}\n[^\n]*記号について.*?^-{20,}$", re.MULTILINE | re.DOTALL)
@@ -95,6 +108,10 @@ def without_print(text: str) -> Printed:
             text = pattern.sub(_newlines, text)
         text = _AOZORA_MARK.sub("", _AOZORA_HEADING.sub(_aozora_heading, text))
         left_out.append("readings, notes of the typist and the colophon (Aozora Bunko)")
+    for what, pattern in _PRINTED.items():
+        if len(pattern.findall(text)) >= _MIN_PAGES:
+            text = pattern.sub(_newlines, text)
+            left_out.append(what)
     pages = [page.split("\n") for page in text.split("\f")]
     if len(pages) > _MIN_PAGES and _clear_pages(pages):
         left_out.append("numbers or running heads of pages")

@@ -199,3 +199,27 @@ def test_aozora_bunko(tmp_path: Path) -> None:
     assert (
         "《おやゆび》" in read(tmp_path, "彼は《おやゆび》を見た。").chapters[0].paragraphs[0].text
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "what"),
+    [
+        (
+            "CONTENTS\n\nThe Lamp ...... 3\nThe Pier . . . . . 15\nEnd.....xii\n\nIt was... 3.\n",
+            "It was... 3.",
+            "a printed table of contents",
+        ),
+        ("It [Pg 1]was.\n\n[Pg 2]\n\nLate[Pg. xi].\n", "It was.\n\nLate.", "numbers of pages"),
+        (
+            "It was.\n\nPage 1 of 3\n\nLate.\nPage 2 of 3\nPage 3\n",
+            "It was.\n\nLate.",
+            "numbers of pages",
+        ),
+        ("Page 1\n\nIt was .... late.\n", "Page 1\n\nIt was .... late.", ""),
+    ],
+)
+def test_contents_and_numbers_of_pages(text: str, rest: str, what: str) -> None:
+    printed = plain.without_print(text)
+    assert re.sub(r"\n{3,}", "\n\n", printed.text).strip() == rest
+    assert printed.left_out == ((what,) if what else ())
+    assert printed.text.count("\n") == text.count("\n")
