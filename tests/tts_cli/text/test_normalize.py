@@ -187,8 +187,9 @@ COVERED = st.one_of(
     st.builds("{} {}".format, st.sampled_from(MONTHS), st.integers(1, 28)),
     st.builds("{} {} {}".format, st.integers(1, 28), st.sampled_from(MONTHS), st.integers(1, 2099)),
     st.dates().map(str),
-    st.builds("{}/{}".format, st.integers(1, 99), st.integers(1, 99)),
-    st.builds("{}-{}".format, st.integers(1, 99), st.integers(1, 2100)),
+    st.builds("{}/{}".format, st.integers(1, 9), st.sampled_from([10, 11, 12, 16, 32, 64, 100])),
+    st.builds("{}-{}".format, st.integers(1, 99), st.integers(1, 99)),
+    st.builds("{}-{}".format, st.integers(100, 999), st.integers(1000, 2000)),
     st.builds(
         "{} {}".format, st.integers(1, 9999), st.sampled_from(["km", "mph", "°C", "%", "GB"])
     ),

@@ -30,6 +30,7 @@ ANYWHERE: dict[str, str] = _TABLES["anywhere"]
 # Names keep their capital: Smith Bros. and Acme Inc., but the word "etc." has none.
 _CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
 _LOUD_TITLE = one_of(title.upper() for title in TITLES if title != "st")
+_NAME = re.compile(rf"(?:[A-Z{MASK}][^ ]*|[0-9](?:st|nd|rd|th)|[&)]|\b(?:and|of)),? $")
 _NEXT_NAME = rf"(?= (?:[{script('latin_capitals')}]|\0))"
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
 _NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
@@ -64,6 +65,8 @@ def _anywhere(match: re.Match[str]) -> str | None:
     name = match.group().lower()
     if name == "ed." and not _EDITION.search(_before(match)):
         return None  # Higher Ed.
+    if name.capitalize() in _CAPITALS and not _NAME.search(_before(match)):
+        return None  # 25 percent on RD.
     said = ANYWHERE[name]
     if match.group() not in _CAPITALS:
         return said + ("." if ends_sentence(match) else "")
@@ -85,12 +88,12 @@ RULES = (
         rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}",
         _title,
     ),
-    Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.|(?=,| [A-Z0-9]|$))", _street),
+    Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.(?!\w)|(?=,| [A-Z0-9]|$))", _street),
     Rule(
         rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)",
         _anywhere,
     ),
     looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
     says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus", needs=r" v\. "),
-    says(r"(?<!\w)w/ ?(?=\w)", "with ", needs="w/"),
+    says(r"(?<!\w)w/ ?(?=\w)(?!(?:w|v|vol)\b)", "with ", needs="w/"),
 )

@@ -192,7 +192,8 @@ RULES: tuple[Rule, ...] = (
             numeric,
         ),
         Rule(
-            rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}",
+            rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}"
+            r"(?! (?:to [0-9]|points?|of|pct|per|percent)\b)",
             numeric,
             re.IGNORECASE,
         ),
@@ -258,7 +259,7 @@ RULES: tuple[Rule, ...] = (
 YEARS = where(
     "[12][0-9]{3}",
     Rule(
-        rf"(?<![\w$£€])(?<!(?<![-.])[-.])(?P<{PIECE}>1[1-9][0-9]{{2}}|20[0-9]{{2}})(?!\w)",
+        rf"(?<![\w$£€])(?:(?<=[a-z]{{2}}-)|(?<!(?<![-.])[-.]))(?P<{PIECE}>1[1-9][0-9]{{2}}|20[0-9]{{2}})(?!\w)",
         _one_year,
     ),
 )

@@ -30,7 +30,7 @@ _VERSES = (
     "[0-9]{1,3}:[0-9]{1,3}(?:(?:[,\u2013-]|[,;] (?=[0-9]{1,3}:))[0-9]{1,3}(?::[0-9]{1,3})?){0,4}"
 )
 _STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
-_PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
+_PAIR = f"[0-9]{{1,4}}{DASH}[0-9]{{1,4}}"
 _NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
 # Words before a number that is read digit by digit.
@@ -238,7 +238,7 @@ RULES = (
             r"(?<![\w.,$£€])(?P<shillings>[0-9]{1,2})s\.,? ?(?P<pence>[0-9]{1,2})d(?:\.|(?!\w))",
             _shillings,
         ),
-        Rule(r"(?<![\w.,$£€])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
+        Rule(r"(?<![\w.,$£€-])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
     ),
     Rule(
         rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
@@ -268,10 +268,11 @@ RULES = (
             _runs,
         ),
     ),
-    # breath like a 747
+    # breath like a 747 · a Boeing 777 uses 14 tires
     Rule(
-        rf"\b(?:an?|A|Boeing|our) (?P<{PIECE}>7[0-8]7)(?=[.!?;:\"\u201d]|,(?! ?[0-9])|$"
-        r"| (?:jet|jumbo|plane|aircraft|airliner|pilot|crashed|landed|took|from|flying|with))",
+        rf"\b(?:an?|A|our|(?P<maker>Boeing)) (?P<{PIECE}>7[0-8]7)(?(maker)(?![\w-]|[.,][0-9])|"
+        r"(?=[.!?;:\"\u201d]|,(?! ?[0-9])|$"
+        r"| (?:jet|jumbo|plane|aircraft|airliner|pilot|crashed|landed|took|from|flying|with)))",
         lambda match: code(match[PIECE]),
         needs=" 7[0-8]7",
     ),
@@ -295,10 +296,10 @@ RULES = (
     ),
     *where(
         r"[0-9][eEx(]",
-        Rule(rf"(?<!\w)(?P<{PIECE}>[1-9][0-9]{{0,2}}\([a-z]\)(?:\([a-z0-9]\)){{0,3}})", _runs),
+        Rule(rf"(?<![\w)])(?P<{PIECE}>[1-9][0-9]{{0,2}}\([a-z]\)(?:\([a-z0-9]\)){{0,3}})", _runs),
         Rule(
-            rf"(?<!\w)(?P<low>{SIGN}[0-9]{{1,9}}(?:\.[0-9]{{1,20}})?)[eE]"
-            rf"(?P<sign>[-+\u2212])?(?P<power>[0-9]{{1,3}}){_RIGHT}",
+            rf"(?<!\w)(?![0-9]{{1,2}}E[0-9]\b)(?P<low>{SIGN}[0-9]{{1,9}}(?:\.[0-9]{{1,20}})?)[eE]"
+            rf"(?P<sign>[-+\u2212])?(?P<power>[0-9]{{1,3}}){_RIGHT}(?!\()",
             _exponent,
         ),
         Rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),

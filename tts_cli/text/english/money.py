@@ -7,6 +7,7 @@ import re
 from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
+    NOUN,
     PRICE,
     SAID_SIGNS,
     SIGN,
@@ -36,7 +37,7 @@ PERIODS: dict[str, str] = _TABLES["price_per"]
 
 _CURRENCY = one_of(CURRENCIES)
 _MANY = "thousand|million|billion|trillion|lakh|crore"
-_SHORT = rf"{SPACE}?(?:[mMbBtT]n|[MmBb]ln\.?(?=[ ,;)]|$))"
+_SHORT = rf"{SPACE}?(?:[mMbBtT]n|[MmBb]ln\.?(?=[ ,;)]|$))|{SPACE}m(?![\w²³/'\u2019])"
 _SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{_SHORT})(?!\w)"
 _PER = (
     rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w)"
@@ -44,7 +45,8 @@ _PER = (
     r"s?\b))?"
 )
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
-_HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
+_HIGH = rf"(?:{DASH}(?:(?P=currency){SPACE}?)?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
+_AGAIN = r"(?P<again>[ -]dollars?\b)?"  # $5 million dollars
 
 
 def _coins(written: str, names: list[str]) -> str | None:
@@ -74,8 +76,10 @@ def _price(match: re.Match[str]) -> str:
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     if groups.get("count"):
         per = f" per {whole(match['count'])}"
-    is_adjective = is_before_noun(match) or "-" in "".join(written)
-    is_adjective = is_adjective or _ADJECTIVE.match(match.string, match.end()) is not None
+    is_adjective = is_before_noun(match) or _ADJECTIVE.match(match.string, match.end()) is not None
+    if "-" in "".join(written):
+        is_adjective = is_adjective or NOUN.match(match.string, match.end()) is not None
+    is_adjective = is_adjective or (groups.get("again") or "").endswith("r")
     if not (scale or one or is_adjective):
         coins = {written: _coins(written, names) for written in (low, high) if written}
         if any(coins.values()):
@@ -103,7 +107,7 @@ _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 _SIGNS = "$¢" + "".join(key for key in CURRENCIES if len(key) == 1)
 RULES = where(
     f"[{_SIGNS}DFPRY](?:(?<=[{_SIGNS}])|(?<=USD|EUR|GBP|JPY|CHF))",
-    Rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_PER}", _price),
+    Rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_AGAIN}{_PER}", _price),
     Rule(
         rf"{START}(?P<low>{PRICE})(?:{DASH}(?P<high>{PRICE}))?"
         rf"(?P<scale>{_SCALE})?{SPACE}?(?P<currency>{one_of(k for k in CURRENCIES if k != '$')})"

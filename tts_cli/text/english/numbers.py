@@ -19,6 +19,8 @@ from tts_cli.text.english.words import (
     cardinal,
     code,
     fraction,
+    is_fraction,
+    is_range,
     ordinal,
     quantity,
     spelled,
@@ -29,6 +31,8 @@ from tts_cli.text.rule import Rule, one_of, where
 from tts_cli.text.tables import load_table
 
 _MONEY: list[str] = load_table("units")["money_words"].split()
+_RATED = re.compile(one_of(load_table("english")["cues"]["rated"]), re.IGNORECASE)
+_CALCULATED = rf"(?: of\b| ?[=*+\u00d7]| [-\u2212<>] |{MASK})"
 MAX_DIGITS = 40  # more are left as written
 
 _POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
@@ -44,11 +48,16 @@ def _ordinal(match: re.Match[str]) -> str:
     return ordinal(int(match["number"].replace(",", "")))
 
 
-def _range(match: re.Match[str]) -> str:
+def _range(match: re.Match[str]) -> str | None:
+    """five to ten, three to two, fifty fifty; None for what may be a number of a law or a part."""
     low, high = match["low"], match["high"]
     if low == high:
-        return f"{quantity(low)} {quantity(high)}"  # a fifty fifty chance
-    return f"{quantity(low)} to {quantity(high)}"
+        return f"{quantity(low)} {quantity(high)}"
+    return _ratio(match) if is_range(low, high, may_fall=True) else None
+
+
+def _ratio(match: re.Match[str]) -> str:
+    return f"{quantity(match['low'])} to {quantity(match['high'])}"
 
 
 def _minus(match: re.Match[str]) -> str:
@@ -64,9 +73,11 @@ def _fraction(match: re.Match[str]) -> str | None:
 
 
 def _rating(match: re.Match[str]) -> str | None:
-    """six out of ten, four to five out of five; None for more than all."""
+    """six out of ten, four to five out of five; None for more than all, and an unsure 4/5."""
     low, high, scale = match["low"], match["high"], match["scale"]
-    if float(high or low) > int(scale):
+    near = match.string[max(0, match.start() - 60) : match.end() + 24]
+    is_sure = high or scale != "5" or low in ("0", "5") or "." in low or _RATED.search(near)
+    if float(high or low) > int(scale) or not is_sure:
         return None
     return f"{amount(low)}{f' to {amount(high)}' if high else ''} out of {cardinal(int(scale))}"
 
@@ -115,7 +126,7 @@ COMPOUND = (
         needs=r"\[[0-9]",
     ),
     Rule(
-        rf"{START}[1-9][0-9]{{3}}(?={SPACE}{one_of(_MONEY)}s?\b)",
+        rf"{START}(?!(?:19|20)(?!00))[1-9][0-9]{{3}}(?={SPACE}{one_of(_MONEY)}s?\b)",
         lambda match: whole(match.group()),
         needs=f"[0-9]{SPACE}[a-z]",
     ),
@@ -154,11 +165,11 @@ COMPOUND = (
         Rule(
             rf"{START}(?<!:)(?P<low>1):(?P<high>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,3}})"
             r"(?![\w:]|[.,/-][0-9])",
-            _range,
+            _ratio,
         ),
         Rule(
             rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])",
-            _range,
+            _ratio,
         ),
         Rule(
             rf"{START}(?P<first>[0-9]{{1,3}}):(?P<then>[0-9]{{1,3}}){DASH}(?P<last>[0-9]{{1,3}})"
@@ -176,13 +187,20 @@ COMPOUND = (
         ),
         Rule(
             rf"{NO_PRICE}(?<![0-9][ -])(?P<low>{_POINTS})(?:{DASH}(?P<high>{_POINTS}))?/"
-            rf"(?P<scale>5|10|100)(?![\w/-]|[.,][0-9]| (?:of an?|of the|{_COUNTED})\b)",
+            rf"(?P<scale>5|10|100)(?![\w/-]|[.,][0-9]| (?:of|{_COUNTED})\b)",
             _rating,
+        ),
+        Rule(  # 12/19 may be a date, a season or a name.
+            rf"{NO_PRICE}(?<![0-9][ -])(?!1/)(?P<above>[0-9]{{1,4}})/(?P<below>[0-9]{{1,4}})"
+            rf"(?![\w/]|[.,-][0-9]|{_CALCULATED})",
+            lambda match: (
+                None if is_fraction(*map(int, match.group("above", "below"))) else match.group()
+            ),
         ),
         Rule(
             rf"{START}(?P<low>[0-9]{{1,2}}/[0-9]{{1,2}}){DASH}(?P<high>[0-9]{{1,2}}/[0-9]{{1,2}})"
             r"(?!\w)",
-            _range,
+            _ratio,
         ),
     ),
     Rule(
@@ -193,7 +211,7 @@ COMPOUND = (
     ),
     Rule(
         rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
-        rf"(?P<high>{SIGN}(?:[0-9]{{1,3}} [0-9]/[0-9]|{AMOUNT}))(?=x\b|\W|$)",
+        rf"(?P<high>{SIGN}(?:[0-9]{{1,3}} [0-9]/[0-9]|{AMOUNT}))(?=x\b|\W|$)(?! M\b)",
         _range,
         needs=f"[0-9]{DASH}[-+\u2212.0-9]",
     ),
@@ -207,7 +225,7 @@ RULES = (
         needs="[0-9](?:(?<=[A-Za-z].)|(?=[A-Za-z]))",
     ),
     Rule(
-        rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
+        rf"{START}(?<!tion |dule )(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
         lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
         needs=r"\.[0-9]{1,9}[kKMBb]",
     ),
@@ -217,8 +235,9 @@ RULES = (
         rf"{NO_PRICE}(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?![\w°]|[.,/][0-9])",
         lambda match: quantity(match.group()),
     ),
-    Rule(
-        rf"{NO_PRICE}(?!0[0-9])(?P<low>{AMOUNT})/(?!0)(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+    Rule(  # not for prices: quoted at 1.5130/40
+        rf"{NO_PRICE}(?!0[0-9])(?P<low>{AMOUNT})/(?!0)(?P<high>{AMOUNT})(?!\w|[.,/][0-9])"
+        rf"(?:(?<=\.0)|(?={_CALCULATED}))",
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
         needs="[0-9]/[0-9.]",
     ),

@@ -63,5 +63,5 @@ RULES = where(
         rf"(?P<{PIECE}>[IVX]{{1,8}})(?!\w)",
         _rank,
     ),
-    Rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w)", _rank),
+    Rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w|(?<= [VX])\. [A-Z])", _rank),
 )

@@ -22,6 +22,15 @@ def _signs(words: dict[str, str]) -> str:
     return "[" + re.escape("".join(words)) + "]"
 
 
+def _between(match: re.Match[str]) -> str | None:
+    """greater than; None between words, where > may part the steps of a menu, and * is a mark."""
+    sign = match.group().strip()
+    is_term = _TERM.search(match.string[max(0, match.start() - 2) : match.end() + 2])
+    return f" {BETWEEN[sign]} " if is_term or sign not in _LOOSE else None
+
+
+_LOOSE = ">*\u2212"
+_TERM = re.compile(rf"[0-9{MASK}]|(?<!\w)[A-Za-z] \S |\S [A-Za-z](?!\w)")
 RULES: tuple[Rule, ...] = (
     *where(
         f"[0-9½¼¾{MASK}] ?x",
@@ -32,18 +41,24 @@ RULES: tuple[Rule, ...] = (
             " by ",
         ),
     ),
-    says(rf"(?<=[\w{MASK}]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and ", needs="&"),
+    says(r"(?<!\w)&c\b(?!\.)", "et cetera", needs="&c"),
+    says(rf"(?<=[\w{MASK}])(?! &[a-z]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and ", needs="&"),
     *where(
         f"[0-9{MASK}] ?[-\u2013]",
         says(rf"(?<=[0-9{MASK}]) - (?=[0-9.{MASK}]{{1,20}} ?=)", " minus "),
         says(rf"(?<={MASK})[-\u2013](?={MASK})", " to "),
+    ),
+    says(
+        rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
+        " times",
+        needs=rf"[0-9{MASK}][x\u00d7]",
     ),
     *where(
         _signs(BETWEEN),
         Rule(
             rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{MASK}])[+=*\u00d7÷](?=[0-9{MASK}]))"
             f"{_BEHIND}",
-            lambda match: f" {BETWEEN[match.group().strip()]} ",
+            _between,
         ),
         says(rf"(?<=[0-9{MASK}])\+(?!\w)", " plus"),
     ),
@@ -67,11 +82,6 @@ RULES: tuple[Rule, ...] = (
     ),
     says(rf"(?<=[0-9{MASK}])~(?=[-\u2212]?[0-9{MASK}])", " to ", needs="~"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
-    says(
-        rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
-        " times",
-        needs=rf"[0-9{MASK}][x\u00d7]",
-    ),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
         says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),

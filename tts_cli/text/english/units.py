@@ -17,6 +17,7 @@ from tts_cli.text.english.words import (
     cardinal,
     is_before_noun,
     is_one,
+    is_range,
     plain,
     quantity,
     whole,
@@ -63,7 +64,9 @@ _PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _LETTERS = frozenset(unit for unit in UNITS if len(unit) == 1 and unit.isupper())
 _MILLIONS = frozenset(load_table("units")["counted_by_millions"].split())
-_WORD, _OPENING = re.compile(r" ([A-Za-z]+)"), re.compile('(?<![0-9])"')
+_WORD = re.compile(r" ([A-Za-z]+)")
+_NAME = re.compile(r"(?<!\w)[A-Za-z]{2,15}-.\Z|[0-9]xs\Z")  # Tc-99m · 4x4s
+_QUOTED = re.compile('(?:^|[\\s(\\[=])["\u201c\u201e](?!\\s)[^"\u201c-\u201e]*\\Z')  # no end yet
 _LENGTHS = ("meter", "inch", "foot", "yard", "mile")
 
 
@@ -106,7 +109,12 @@ def _measure(match: re.Match[str]) -> str | None:
     unit = match["unit"] or match["dotted"]
     if unit in _LETTERS and _is_letter(match):
         return None
-    if unit == "m" and not (match["join"] or match["per"]) and _is_millions(match):
+    if high and not is_range(low, high):
+        return match.group()  # 10\u20133 g without its superscript
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    if unit in ("m", "s") and not match["join"] and _NAME.search(before + unit):
+        return None
+    if unit == "m" and (not match["join"] or "." in low) and _is_millions(match):
         return f"{quantity(low)} million"
     name = UNITS.get(unit, "inch")
     if unit == "bps" and plain(low).isdecimal() and int(plain(low)) < 1000:
@@ -130,7 +138,7 @@ def _is_letter(match: re.Match[str]) -> bool:
         match.string[max(0, match.start() - 24) : match.start()],
     )
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
-    return is_code or re.match(r"\. ?[0-9A-Z]", after) is not None or "unway" in before
+    return is_code or re.match(r"(?:\. ?|-)[0-9A-Z]", after) is not None or "unway" in before
 
 
 def _is_millions(match: re.Match[str]) -> bool:
@@ -152,7 +160,7 @@ def _pair(match: re.Match[str]) -> str | None:
 
 def _inches(match: re.Match[str]) -> str | None:
     """a twenty seven-inch monitor; None where the mark closes a quotation."""
-    if match["mark"] == '"' and len(_OPENING.findall(match.string, 0, match.start())) % 2:
+    if _QUOTED.search(match.string[max(0, match.start() - 300) : match.start()]):
         return None
     if match["noun"]:
         return f"{quantity(match['low'])}-inch"

@@ -18,9 +18,11 @@ _THOUSANDS: list[str] = _TABLES["numbers"]["scales"].split()
 _SCALES = [(1000 ** (index + 1), name) for index, name in enumerate(_THOUSANDS)][::-1]
 _SCALES.append((100, "hundred"))
 _ORDINALS: dict[str, str] = _TABLES["ordinals"]
-_SAYINGS = {(24, 7), (9, 11), (50, 50)}
+_SAYINGS = {(24, 7), (9, 11), (20, 20), (50, 50)}
 _HALVES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _DENOMINATORS = {*range(2, 13), 16, 20, 32, 64, 100, 1000}
+_INCHES = {16, 32, 64, 100, 1000}
+_PADDED = re.compile("0[0-9]")
 _SIGNS: dict[str, str] = _TABLES["fractions"]
 
 SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
@@ -57,7 +59,7 @@ _ARTICLE = re.compile(r"(?<!\w)[Aa]n? $")
 _DETERMINER = re.compile(
     r"\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|[Yy]our)(?: original)? $"
 )
-_NOUN = re.compile(
+NOUN = re.compile(
     rf" (?!(?:{'|'.join(_TABLES['after_amounts'].split())})\b|[a-z]+(?:ed|en|ly)\b)[A-Za-z]{{3}}"
 )
 _SINGULAR = re.compile(rf"1|[0-9]+/[0-9]+|[{PARTS}]")
@@ -162,6 +164,31 @@ def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
     return f"{cardinal(above)} {one if above == 1 else many}"
 
 
+def is_fraction(above: int, below: int) -> bool:
+    """Whether above/below has one reading: 3/4, 24/7, a blood pressure of 120/80, but not 12/19."""
+    if (above, below) in _SAYINGS or above == below <= 100:
+        return True
+    if 60 <= above <= 260 and 30 <= below <= 160:
+        return below < above
+    return 0 < above < below and below in _DENOMINATORS and (above < 10 or below in _INCHES)
+
+
+def is_range(low: str, high: str, may_fall: bool = False) -> bool:
+    """Whether two numbers with a dash between them are a range: 5-10, but not 46-1996 or 10-05; or
+    a score, where they may fall: 22-4, 300-131.
+    """
+    if not re.fullmatch("[0-9.,]+-[0-9.,]+", f"{low}-{high}"):
+        return True  # fractions and signs
+    if _PADDED.match(low) or _PADDED.match(high):
+        return False
+    first, then = float(plain(low)), float(plain(high))
+    if first > then:
+        return may_fall and (low + high).isdecimal() and (first < 100 or 50 <= then <= first < 1000)
+    if then < 100 or "," in high or then <= 20 * first:
+        return True
+    return not then % 10 and (first <= 1 or then <= 50 * first) and high not in ("800", "900")
+
+
 def quantity(written: str) -> str:
     """What QUANTITY matches: an amount or a fraction, perhaps with a sign."""
     sign = SAID_SIGNS.get(written[0], "")
@@ -197,7 +224,7 @@ def is_before_noun(match: re.Match[str]) -> bool:
     start = match.start()
     return has_article(match) or (
         _DETERMINER.search(match.string, max(0, start - 16), start) is not None
-        and _NOUN.match(match.string, match.end()) is not None
+        and NOUN.match(match.string, match.end()) is not None
     )
 
 
