@@ -22,15 +22,15 @@ STARTS = (
 )
 
 
-def patterns(value: Any) -> Iterator[str]:
-    """All patterns of a table, at any depth."""
+def patterns(value: Any) -> Iterator[tuple[str, str]]:
+    """All patterns of a table and their keys, at any depth."""
     if isinstance(value, list):
         for one in value:
             yield from patterns(one)
     elif isinstance(value, dict):
         for key, one in value.items():
             if key in ("line", "pattern", "skip") and isinstance(one, str):
-                yield one
+                yield key, one
             else:
                 yield from patterns(one)
 
@@ -38,12 +38,15 @@ def patterns(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", ["lists", "markdown"])
 def test_no_line_takes_long(name: str) -> None:
     table = read_table(Path(sources.__file__).parent / f"data/{name}.toml")
-    found = [re.compile(pattern) for pattern in patterns(table)]
+    found = list(patterns(table))
     assert len(found) > 20
-    for pattern in found:
+    for key, pattern in found:
+        form = re.compile(pattern)
         started_s = time.perf_counter()
         for start in STARTS:
             line = f"x{start * (LENGTH // len(start))}y"
-            pattern.fullmatch(line)
-            pattern.sub("", line)
-        assert time.perf_counter() - started_s < MAX_S, pattern.pattern
+            if key == "pattern":
+                form.sub("", line)
+            else:
+                form.fullmatch(line)
+        assert time.perf_counter() - started_s < MAX_S, pattern
