@@ -126,7 +126,10 @@ RULES = (
             rf"|[0-9]{{2,4}}[/-][0-9]{{5,8}}){_RIGHT}",
             _groups,
         ),
-        Rule(rf"(?<![\w+-])[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
+        Rule(
+            rf"(?<![\w+-])[0-9]{{3}}-[0-9]{{4}}{_RIGHT}(?! ?(?:[kMG]?Hz|[km]?m|[km]g|ft)\b)",
+            _groups,
+        ),
         Rule(
             rf"\b(?i:number|phone|tel|telephone|call|fax|mobile)(?:,| is|:|\.)? "
             rf"(?P<{PIECE}>[0-9]{{2,5}}(?: [0-9]{{3,4}}){{1,3}}){_RIGHT}(?! [0-9])",
