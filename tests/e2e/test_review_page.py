@@ -369,6 +369,29 @@ def test_nothing_of_a_hostile_folder_runs(tmp_path: Path, browser: Browser) -> N
         browser.close()
 
 
+def test_an_open_form_stays_as_it_is(tmp_path: Path, browser: Browser) -> None:
+    """A colleague's decision shows the row anew: the form of a retake keeps state and caret."""
+    out = write_folder(tmp_path / "out", [record("a", text="Good evening."), record("b")])
+    with reviewing(out) as review:
+        window, other = browser.open(review.address), browser.open(review.address)
+        page = window.page
+        window.row("a").locator(".text").click()
+        page.keyboard.press("e")
+        decide(other, "b", "a", "approved")
+        wait_for_state(window, "b", "approved")
+        assert page.locator("#retake-text").is_visible()
+        page.keyboard.press("Home")
+        page.keyboard.type("A ")
+        decide(other, "b", "x", "rejected")
+        wait_for_state(window, "b", "rejected")
+        page.keyboard.type("very ")
+        assert page.input_value("#retake-text") == "A very Good evening."
+        page.locator(".retake summary").click()
+        decide(other, "b", "a", "approved")
+        wait_for_state(window, "b", "approved")
+        assert not page.locator("#retake-text").is_visible()
+
+
 def test_another_page_gets_nothing(tmp_path: Path, browser: Browser) -> None:
     """A page of another origin that knows address and token can neither read nor decide."""
     out = write_folder(tmp_path / "out", [record("a")])

@@ -831,6 +831,7 @@ ${sha256 ?? ""}`;
 
   // src/retake.js
   var drafts2 = /* @__PURE__ */ new Map();
+  var opened = /* @__PURE__ */ new Set();
   var FIELDS = {
     voice: ["Voice", "voices"],
     instruct: ["Style"],
@@ -866,8 +867,10 @@ ${sha256 ?? ""}`;
     const nodes = [h("summary", "Retake"), bound("text", text), ...fields];
     const list = h("datalist", { id: "voices" }, options(voices));
     const status = job && h(job.error ? "p.wrong" : "p.hint", { role: "status" }, state);
-    const isOpen = drafts2.has(row.id) || isRunning;
-    return h("details.retake", { open: isOpen }, nodes, list, h("div.buttons", bound("takes", count), make), status);
+    const open2 = opened.has(row.id) || isRunning;
+    const form = h("details.retake", { open: open2 }, nodes, list, h("div.buttons", bound("takes", count), make), status);
+    form.ontoggle = () => form.open ? opened.add(row.id) : opened.delete(row.id);
+    return form;
   }
   function start(row, draft) {
     const { takes, ...before } = original(row);
@@ -878,6 +881,7 @@ ${sha256 ?? ""}`;
     await ask("retake", { id: row.id, takes, edits }).then(poll).catch(complain);
   }
   var editText = () => {
+    if (selection.row) opened.add(selection.row.id);
     const field = byId("retake-text");
     field?.closest("details")?.setAttribute("open", "");
     field?.focus();
@@ -1037,7 +1041,8 @@ ${sha256 ?? ""}`;
     byId("detail-id").textContent = row.id;
     byId("detail-status").textContent = STATUS_TEXT[row.group];
     byId("detail-status").dataset.group = String(row.group);
-    const key = body.contains(document.activeElement) && document.activeElement?.getAttribute("data-key");
+    const active = body.contains(document.activeElement) ? document.activeElement : null;
+    const key = active?.getAttribute("data-key");
     const top = pane.scrollTop;
     const take = shownTake(row);
     const texts = textsOf(row, take);
@@ -1062,9 +1067,11 @@ ${sha256 ?? ""}`;
     body.replaceChildren(...nodes.filter((node2) => node2 instanceof Node));
     const same = [...body.querySelectorAll("[data-key]")].find((node2) => node2.getAttribute("data-key") === key);
     if (same instanceof HTMLElement) same.focus({ preventScroll: true });
+    if (isTyped(active) && isTyped(same)) same.setSelectionRange(active.selectionStart, active.selectionEnd);
     pane.scrollTop = top;
     refresh2();
   }
+  var isTyped = (node2) => node2 instanceof HTMLTextAreaElement || node2 instanceof HTMLInputElement && node2.type === "text";
   function decisions(row) {
     const [state, disabled] = [stateOf(row), isReadOnly() || !isNamed(row)];
     const one = (wanted2, label, name) => {

@@ -38,7 +38,8 @@ function show() {
   byId("detail-id").textContent = row.id;
   byId("detail-status").textContent = STATUS_TEXT[row.group];
   byId("detail-status").dataset.group = String(row.group);
-  const key = body.contains(document.activeElement) && document.activeElement?.getAttribute("data-key");
+  const active = body.contains(document.activeElement) ? document.activeElement : null;
+  const key = active?.getAttribute("data-key");
   const top = pane.scrollTop;
   const take = shownTake(row);
   const texts = textsOf(row, take);
@@ -63,9 +64,14 @@ function show() {
   body.replaceChildren(...nodes.filter(node => node instanceof Node));
   const same = [...body.querySelectorAll("[data-key]")].find(node => node.getAttribute("data-key") === key);
   if (same instanceof HTMLElement) same.focus({ preventScroll: true });
+  if (isTyped(active) && isTyped(same)) same.setSelectionRange(active.selectionStart, active.selectionEnd);
   pane.scrollTop = top;
   refresh();
 }
+
+/** @param {unknown} node @returns {node is HTMLInputElement | HTMLTextAreaElement} */
+const isTyped = node =>
+  node instanceof HTMLTextAreaElement || (node instanceof HTMLInputElement && node.type === "text");
 
 /** @param {Row} row */
 function decisions(row) {

@@ -2,12 +2,14 @@
 
 /** @import { Row } from "./types.js" */
 import { button, byId, complain, counted, h, option } from "./dom.js";
-import { model } from "./model.js";
+import { model, selection } from "./model.js";
 import { isReadOnly } from "./review.js";
 import { ask, poll, server } from "./server.js";
 
 /** What is being edited, by row. @type {Map<string, Record<string, string>>} */
 const drafts = new Map();
+/** Rows whose form is open: it stays so when the row is shown anew. @type {Set<string>} */
+const opened = new Set();
 /** The fields: label, name of a list of values, example. @type {Record<string, (string | undefined)[]>} */
 const FIELDS = {
   voice: ["Voice", "voices"],
@@ -51,8 +53,10 @@ export function retakeNode(row) {
   const nodes = [h("summary", "Retake"), bound("text", text), ...fields];
   const list = h("datalist", { id: "voices" }, options(voices));
   const status = job && h(job.error ? "p.wrong" : "p.hint", { role: "status" }, state);
-  const isOpen = drafts.has(row.id) || isRunning;
-  return h("details.retake", { open: isOpen }, nodes, list, h("div.buttons", bound("takes", count), make), status);
+  const open = opened.has(row.id) || isRunning;
+  const form = h("details.retake", { open }, nodes, list, h("div.buttons", bound("takes", count), make), status);
+  form.ontoggle = () => (form.open ? opened.add(row.id) : opened.delete(row.id));
+  return form;
 }
 
 /** @param {Row} row @param {Record<string, string>} draft */
@@ -68,6 +72,7 @@ export async function request(row, takes, edits = {}) {
 }
 
 export const editText = () => {
+  if (selection.row) opened.add(selection.row.id);
   const field = byId("retake-text");
   field?.closest("details")?.setAttribute("open", "");
   field?.focus();
