@@ -48,7 +48,6 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import RowFilter
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.run_file import section
 from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
@@ -269,7 +268,7 @@ class FolderCheck:
             UsageError, SetupError: the model has no speaker encoder, or cannot be loaded.
         """
         if config.model is None:
-            source = section(self.folder.last_run, "model").get("source")
+            source = self.folder.last_run.get("model", {}).get("source")
             is_named = isinstance(source, str) and source != SAMPLE_VOICE
             config = replace(config, model=source if is_named else None)
         require_driver(config)
@@ -356,7 +355,7 @@ class FolderCheck:
     def unfixed(self) -> UnfixedRows:
         """Return the failed and suspect rows that have no take which passed."""
         bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
-        is_greedy = section(self.folder.last_run, "settings").get("greedy") is True
+        is_greedy = self.folder.last_run.get("settings", {}).get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
             tries = sum(file.take.is_same_speech(row.take) for file in row.files)
             is_tried = is_greedy or tries > MORE_TAKES  # greedy: every take would be the same

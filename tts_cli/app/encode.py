@@ -39,7 +39,7 @@ from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.orphans import audio_files
 from tts_cli.store.reencode import Reencoded, ReencodeJob
-from tts_cli.store.run_file import RunLog, read_report, section
+from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
 from tts_cli.voices.voice_store import VoiceMerge
@@ -319,7 +319,7 @@ class SourceFolder:
     @property
     def model(self) -> str | None:
         """The model of the last run; None: the sample voice."""
-        settings = section(self.report, "settings")
+        settings = self.report.get("settings", {})
         value = settings.get("model")
         if self.report.get("clone_model") is None:  # else of a version in which both models did
             value = settings.get("clone_model") or value
@@ -328,7 +328,7 @@ class SourceFolder:
     @property
     def comment(self) -> str:
         """The comment in audio files, which names the model of the report."""
-        return comment_of_model(section(self.report, "model"))
+        return comment_of_model(self.report.get("model", {}))
 
     def records(self) -> Iterator[JournalEntry]:
         """Yield the current take of every row, without rows whose ids are not valid file names."""
@@ -431,13 +431,13 @@ def name_facts(take: JournalEntry) -> dict[str, Any]:
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:
     for values in islice(runs.lines(), MAX_RUNS):
-        run, run_id = _run_of(values), values.get("run_id")
-        if run is not None and isinstance(run_id, str):
-            yield run_id, run
+        run = _run_of(values)
+        if run is not None and "run_id" in values:
+            yield values["run_id"], run
 
 
 def _run_of(report: dict[str, Any]) -> Run | None:
-    settings, model = section(report, "settings"), section(report, "model")
+    settings, model = report.get("settings", {}), report.get("model", {})
     if not settings:
         return None
     facts = [model.get(name) for name in ("identity", "family", "size")]

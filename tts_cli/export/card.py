@@ -23,7 +23,6 @@ from tts_cli.export.row import COLUMNS
 from tts_cli.export.statistics import NONE
 from tts_cli.named import counted
 from tts_cli.setting import SAMPLING_FLAGS
-from tts_cli.store.run_file import section
 from tts_cli.text.languages import code_of
 
 _MAX_NAMED = 30  # voices and languages in a table
@@ -70,7 +69,7 @@ def card(
         report: run.json of the folder; may be incomplete.
         version: of tts-cli.
     """
-    model, used = model_of(report), section(report, "settings")
+    model, used = model_of(report), report.get("settings", {})
     licence = model.pop("licence", None)
     rows, length, left_out = (statistics[name] for name in ("rows", "length_s", "left_out"))
     files = [
@@ -117,7 +116,7 @@ def model_of(report: Mapping[str, Any]) -> dict[str, str]:
     """Return what may be published about the model of a run. The path of a checkpoint becomes its
     name, because paths of the machine are private.
     """
-    model = section(report, "model")
+    model = report.get("model", {})
     names = ("source", "family", "type", "size", "identity", "licence")
     values = {name: model.get(name) for name in names}
     found = {name: one for name, one in values.items() if isinstance(one, str) and one.strip()}

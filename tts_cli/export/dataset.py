@@ -39,7 +39,7 @@ from tts_cli.export.selection import LOST, ExportOptions, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.sources.naming import delivered_names
 from tts_cli.store.lock import LOCK_NAME
-from tts_cli.store.run_file import read_report, section
+from tts_cli.store.run_file import read_report
 from tts_cli.store.store import Store
 from tts_cli.versions import versions
 
@@ -133,7 +133,7 @@ def _export(
             remedy=f"left out: {reasons}" if reasons else "timings.jsonl has no rows",
         )
     report = read_report(selection.out)
-    comment = comment_of_model(section(report, "model"))
+    comment = comment_of_model(report.get("model", {}))
     given: dict[tuple[str, int], str] = {}
     if options.name_by is not None:
         rows = selection.rows(Counter())

@@ -240,8 +240,8 @@ def manifest_ids(out: Path) -> Iterator[str]:
     with suppress(TtsCliError, OSError):
         for run in (*RunLog(out).lines(), read_report(out)):
             names, settings = run.get("manifests"), run.get("settings")
-            if isinstance(names, list) and isinstance(settings, dict):
-                key = (*map(str, names), f"\n{settings.get('sheet')}")
+            if names is not None and settings is not None:
+                key = (*names, f"\n{settings.get('sheet')}")
                 found[key] = settings
     for (*names, _), settings in found.items():
         yield from _ids_of(names, settings)

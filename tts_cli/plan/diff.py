@@ -320,7 +320,7 @@ class ServedTakes:
         mine = json.loads(json.dumps(config.as_dict()))
         for run in RunLog(journal.path.parent).lines():
             settings = run.get("settings")
-            if run.get("exit_code") not in (0, 1) or not isinstance(settings, dict):
+            if run.get("exit_code") not in (0, 1) or settings is None:
                 continue
             self._ended.add(str(run.get("run_id")))
             is_of_mine = all(settings.get(name) in (None, [], mine[name]) for name in _WHICH_ROWS)

@@ -76,10 +76,8 @@ def measured_pace(out: Path, identity: str) -> float | None:
     audio_s = expected_s = 0.0
     try:
         for line in RunLog(out).lines():
-            model, totals = line.get("model"), line.get("totals")
-            if not isinstance(model, dict) or not isinstance(totals, dict):
-                continue
-            if model.get("identity") == identity:
+            totals = line.get("totals")
+            if totals is not None and line.get("model", {}).get("identity") == identity:
                 audio_s += float(totals["audio_s"])
                 expected_s += float(totals["expected_s"])
     except (OSError, SetupError, TypeError, KeyError, ValueError):

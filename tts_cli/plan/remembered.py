@@ -113,40 +113,34 @@ def explicit_changes(run: RunFacts, now: RunConfig) -> dict[str, tuple[Any, Any]
 
 
 def facts_of(line: Mapping[str, Any]) -> RunFacts:
-    """Read a run line or run.json, whatever they contain."""
-    given, told = line.get("settings"), line.get("settings_from")
-    settings = given if isinstance(given, dict) else {}
-    if "voices" in settings:  # name of the setting in earlier versions
-        settings = {"voice_dir": settings["voices"], **settings}
+    """Read a line of `runs.jsonl` or run.json, whatever its objects contain."""
+    given, told = line.get("settings", {}), line.get("settings_from")
+    # Earlier versions called this setting `voices`.
+    settings = {"voice_dir": given["voices"], **given} if "voices" in given else given
     settings = {name: value for name, value in settings.items() if _is_sound(name, value)}
     if isinstance(told, dict):
         chosen = frozenset(name for name in told if name in settings)
     else:  # of a version that did not record the origins
         chosen = frozenset(n for n, value in settings.items() if value != SETTINGS[n].default)
-    paths = line.get("manifests")
-    names = paths if isinstance(paths, list) else []
-    folder = _text(line.get("working_folder")) or working_folder()  # earlier versions had none
+    names = line.get("manifests", [])
+    folder = line.get("working_folder") or working_folder()  # earlier versions had none
     return RunFacts(
         settings=absolute_paths(settings, folder),
         chosen=chosen,
-        manifests=tuple(name for name in names if isinstance(name, str)),
-        book=_text(line.get("book")),
-        is_piped=isinstance(read_as := line.get("read_as"), list) and len(read_as) > len(names),
-        is_narrow=any(isinstance(given, dict) and given.get(name) for name in _NARROW),
-        identity=_text(_in(line, "model", "identity")),
-        voice_identity=_text(_in(line, "voice_model", "identity")),
-        default_voice=_text(_in(line, "model", "default_voice")),
-        version=_text(_in(line, "versions", "tts-cli")),
-        lexicon_sha256=_text(_in(line, "text", "lexicon_sha256")),
+        manifests=tuple(names),
+        book=line.get("book"),
+        is_piped=len(line.get("read_as", [])) > len(names),
+        is_narrow=any(given.get(name) for name in _NARROW),
+        identity=_in(line, "model", "identity"),
+        voice_identity=_in(line, "voice_model", "identity"),
+        default_voice=_in(line, "model", "default_voice"),
+        version=_in(line, "versions", "tts-cli"),
+        lexicon_sha256=_in(line, "text", "lexicon_sha256"),
     )
 
 
-def _in(line: Mapping[str, Any], name: str, inner: str) -> Any:
-    found = line.get(name)
-    return found.get(inner) if isinstance(found, dict) else None
-
-
-def _text(value: Any) -> str | None:
+def _in(line: Mapping[str, Any], name: str, inner: str) -> str | None:
+    value = (line.get(name) or {}).get(inner)
     return value if isinstance(value, str) else None
 
 
@@ -232,11 +226,11 @@ class PastRuns:
         same: dict[str, RunFacts] = {}
         lasts: dict[tuple[bool, bool], RunFacts] = {}  # by whether it is whole, and of these
         for line in RunLog(out).lines():
-            run_id, found = _text(line.get("run_id")), facts_of(line)
+            found = facts_of(line)
             found = same.setdefault(repr(found), found)
             lasts[not found.is_narrow, found.manifests == tuple(manifests)] = found
-            if run_id is not None:
-                self._by_id[run_id] = found
+            if "run_id" in line:
+                self._by_id[line["run_id"]] = found
         if not lasts and (report := read_report(out)):
             lasts[False, False] = facts_of(report)
         # The run that settings are taken from.

@@ -127,8 +127,7 @@ def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
             run_id, manifests = values["run_id"], _manifests_of(values)
         except (ValueError, LookupError, TypeError, AttributeError):
             continue
-        if isinstance(run_id, str):
-            yield run_id, None if manifests is None else manifests <= here
+        yield run_id, None if manifests is None else manifests <= here
 
 
 def _manifests_of(run: dict[str, Any]) -> _Manifests | None:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 REPORT_NAME = "run.json"
 MODEL, MODEL_IDENTITY = "model", "identity of the model"  # see `settings_of`
 _MAX_REPORT_BYTES = 1 << 24
+_KINDS = {
+    **dict.fromkeys(("run_id", "started", "ended", "book", "working_folder"), str),
+    **dict.fromkeys(("manifests", "read_as"), list),
+    **dict.fromkeys(("model", "voice_model", "settings", "totals", "versions", "text"), dict),
+}
 
 
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
@@ -62,39 +67,40 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
 
 
 def read_report(out: Path) -> dict[str, Any]:
-    """Return the content of run.json; empty if it is missing or invalid.
+    """Return the content of run.json, as `RunLog.lines` does; empty if it is missing or invalid.
 
     Raises:
         SetupError: it is not a regular file.
         OSError: it cannot be read.
     """
-    return parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
+    return _of_their_kinds(parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {})
 
 
-def section(report: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an object of a report, which is untrusted; empty if there is none."""
-    found = report.get(name)
-    return found if isinstance(found, dict) else {}
+def _of_their_kinds(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an untrusted report, without known fields of another kind."""
+    found: dict[str, Any] = {
+        name: value
+        for name, value in report.items()
+        if name not in _KINDS or isinstance(value, _KINDS[name])
+    }
+    if "manifests" in found:
+        found["manifests"] = [name for name in found["manifests"] if isinstance(name, str)]
+    return found
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
     """Return the recorded model and settings of a run, by name.
 
     Args:
-        report: run.json or a line of runs.jsonl; untrusted.
+        report: run.json or a line of runs.jsonl, as read here.
         about: kinds of the settings.
     """
-    model, settings = report.get("model"), report.get("settings")
     found: dict[str, Any] = {}
-    if isinstance(model, dict):
-        names = {"source": MODEL, "identity": MODEL_IDENTITY}
-        found |= {names[name]: model.get(name) for name in names}
-    if isinstance(settings, dict):
-        found |= {
-            name: value
-            for name, value in settings.items()
-            if name != MODEL and name in SETTINGS and SETTINGS[name].about in about
-        }
+    if model := report.get("model"):
+        found = {MODEL: model.get("source"), MODEL_IDENTITY: model.get("identity")}
+    for name, value in report.get("settings", {}).items():
+        if name != MODEL and name in SETTINGS and SETTINGS[name].about in about:
+            found[name] = value
     return found
 
 
@@ -124,7 +130,7 @@ def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for place, values in enumerate(lines):
         run_id = values.get("run_id")
-        found[run_id if isinstance(run_id, str) else f"\n{place}"] = values
+        found[run_id or f"\n{place}"] = values
     return list(found.values())
 
 
@@ -159,18 +165,22 @@ class RunLog:
             return FolderTotals(rows.ok, rows.failed, rows.audio_s, None, None)
         runs, wall_s = 0, 0.0
         for line in self.lines():
-            totals = line.get("totals")
-            seconds = totals.get("wall_s") if isinstance(totals, dict) else None
+            seconds = line.get("totals", {}).get("wall_s")
             if isinstance(seconds, (int, float)) and 0 <= seconds < 1e12:
                 runs += 1
                 wall_s += seconds
         return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the runs, unchecked; lines that are not objects are skipped. Raises OSError."""
+        """Yield the runs. Lines that are not objects are left out, and so are fields of a wrong
+        kind: strings, lists and objects have theirs, the values in lists and objects are unchecked.
+
+        Raises:
+            OSError
+        """
         for raw in iter_file_lines(self.path):
             if (values := parse_line(raw)) is not None:
-                yield values
+                yield _of_their_kinds(values)
 
 
 def _cut_torn(handle: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from tts_cli.errors import DiskFull, SetupError
 from tts_cli.store.index import RowTotals
-from tts_cli.store.run_file import FolderTotals, RunLog
+from tts_cli.store.run_file import FolderTotals, RunLog, read_report
 
 RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}
 ROWS = RowTotals(ok=3, failed=1, audio_s=7.0, has_first_lines=False)
@@ -53,6 +53,16 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes, whole: int) ->
 def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path, garbage: str) -> None:
     (tmp_path / "runs.jsonl").write_text(f"{garbage}\n{json.dumps(RUN)}\n")
     assert RunLog(tmp_path).totals(ROWS).wall_s == 1.5
+
+
+def test_fields_of_another_kind_are_left_out(tmp_path: Path) -> None:
+    """A stranger's run.json, and a line of his runs.jsonl: an object is one wherever it is read."""
+    wrong = {"run_id": 5, "settings": "no", "model": ["m"], "totals": None, "read_as": {}}
+    line = json.dumps({**wrong, "manifests": [7, "a.csv", None], "exit_code": 0, "later": [1]})
+    wanted = {"manifests": ["a.csv"], "exit_code": 0, "later": [1]}
+    for name in ("runs.jsonl", "run.json"):
+        (tmp_path / name).write_text(line + "\n")
+    assert list(RunLog(tmp_path).lines()) == [wanted] == [read_report(tmp_path)]
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])

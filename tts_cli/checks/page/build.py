@@ -90,12 +90,9 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
     Args:
         report: run.json or a line of runs.jsonl; may be incomplete.
     """
-    manifests = report.get("manifests")
-    manifests = manifests if isinstance(manifests, list) else []
-    names = [name for name in manifests if isinstance(name, str)]
-    args = ["synth", *(_not_a_flag(name) for name in names or [UNKNOWN_MANIFEST])]
-    settings = report.get("settings")
-    settings = settings if isinstance(settings, dict) else {}
+    manifests = report.get("manifests") or [UNKNOWN_MANIFEST]
+    args = ["synth", *map(_not_a_flag, manifests)]
+    settings = report.get("settings", {})
     settings = {"voice_dir": settings.get("voices"), **settings}  # its earlier name
     for name, one in SETTINGS.items():
         value = settings.get(name)

@@ -45,8 +45,7 @@ def _times(folder: FolderAudio) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for number, run in enumerate(folder.runs, 1):
-        totals = run.get("totals")
-        if not isinstance(totals, dict):
+        if (totals := run.get("totals")) is None:
             continue
         wall_s, load_s, capture_s = (
             float(value) if isinstance(value := totals.get(name), (int, float)) else 0.0

@@ -104,7 +104,7 @@ def content_of(
         row.id: reasons_now(row.take, voices, checks.get((row.id, row.take.take)))
         for row in folder.rows
     }
-    runs = {_text(run.get("run_id")): place for place, run in enumerate(folder.runs)}
+    runs = {run.get("run_id"): place for place, run in enumerate(folder.runs)}
     files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
     drawn = [None] * len(files) if is_served else outlines(paths)
@@ -138,7 +138,7 @@ def audio_url(path: str) -> str:
 def _totals(folder: FolderAudio, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
     """Return the sums of the folder, over all its runs."""
     ok = [row.take for row in folder.rows if row.take.is_ok]
-    sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
+    sums = [run["totals"] for run in folder.runs if "totals" in run]
     walls = [total.get("wall_s") for total in sums]
     wall_s = sum(wall for wall in walls if isinstance(wall, (int, float)))
     audio_s = sum(speech.audio_s for speech in ok)
@@ -171,12 +171,10 @@ def _speed(sums: list[dict[str, Any]]) -> float | None:
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
     """Return facts about a run, and the command that repeats it."""
-    model = run.get("model")
-    source = model.get("source") if isinstance(model, dict) else None
     return {
-        "run_id": _text(run.get("run_id")),
-        "started": _text(run.get("started")),
-        "model": _text(source),
+        "run_id": run.get("run_id"),
+        "started": run.get("started"),
+        "model": _text(run.get("model", {}).get("source")),
         "command": spoken_by(run),
     }
 

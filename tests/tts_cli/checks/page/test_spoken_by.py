@@ -79,7 +79,7 @@ def test_what_ran_by_default_needs_no_flag() -> None:
 
 @pytest.mark.parametrize(
     "report",
-    [{}, {"manifests": None, "settings": None}, {"manifests": [7], "settings": {"seed": [1]}}],
+    [{}, {"manifests": [], "settings": {}}, {"settings": {"seed": [1], "voice": {}}}],
 )
 def test_reports_that_tell_nothing(report: dict[str, Any]) -> None:
     assert spoken_by(report) == ["synth", "MANIFEST"]
