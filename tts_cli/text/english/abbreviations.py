@@ -18,6 +18,7 @@ from tts_cli.text.rule import (
     one_of,
     piece,
     says,
+    where,
 )
 from tts_cli.text.tables import load_table, script
 
@@ -77,23 +78,34 @@ def _capitals(words: dict[str, str]) -> str:
     return one_of(word.capitalize() for word in words)
 
 
+# Words of the rules about words, in one pattern, which costs as much as each of theirs.
+_WORDS = "|".join(
+    (
+        _capitals(TITLES),
+        _LOUD_TITLE,
+        _capitals(STREETS),
+        any_case(ANYWHERE),
+        r"Ph\.D\.",
+        any_case(BEFORE_WORDS),
+    )
+)
+
 RULES = (
     Rule(
         rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{MASK}])",
         lambda match: BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " "),
         needs=rf"\. ?[0-9#{MASK}]",
     ),
-    Rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
-    Rule(
-        rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}",
-        _title,
+    *where(
+        rf"(?<![\w.])(?:{_WORDS})(?!\w)",
+        Rule(
+            rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title
+        ),
+        Rule(rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}", _title),
+        Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.(?!\w)|(?=,| [A-Z0-9]|$))", _street),
+        Rule(rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)", _anywhere),
+        looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
     ),
-    Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.(?!\w)|(?=,| [A-Z0-9]|$))", _street),
-    Rule(
-        rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)",
-        _anywhere,
-    ),
-    looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
     says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus", needs=r" v\. "),
     says(r"(?<!\w)w/ ?(?=\w)(?!(?:w|v|vol)\b)", "with ", needs="w/"),
 )

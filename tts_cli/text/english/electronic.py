@@ -140,6 +140,6 @@ RULES = (
         rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
         lambda match: spelled(match[PIECE]),
         re.IGNORECASE,
-        needs=" [0-9]{3}",
+        needs="[lLgGtTsSdD] [0-9]{3}(?![0-9])",
     ),
 )

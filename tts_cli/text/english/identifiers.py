@@ -187,7 +187,7 @@ RULES = (
         needs=r"\$[^$]*\$",
     ),
     *where(
-        "[0-9]{3}",
+        f"{_EMERGENCY} [a-z]",
         Rule(
             rf"(?<![\w$£€.,-])(?<!Porsche )911(?= (?:{_EMERGENCY_CUES})s?\b)",
             lambda match: spelled(match.group()),
@@ -196,16 +196,17 @@ RULES = (
             rf"(?:(?<=\b[Aa] )|(?<=\b[Tt]he ))(?:{_EMERGENCY})(?= (?:{_EMERGENCY_CUES})s?\b)",
             lambda match: spelled(match.group()),
         ),
-        Rule(
-            rf"\b[Aa]rea codes "
-            rf"(?P<{PIECE}>[2-9][0-9]{{2}}(?:(?:,|,? and|,? or) [2-9][0-9]{{2}}){{0,5}})"
-            rf"{_RIGHT}",
-            _listed,
-        ),
-        Rule(
-            r"(?<![\w$£€.,-])[2-9][0-9]{2}(?= (?:area code|overlay)s?\b)",
-            lambda match: spelled(match.group()),
-        ),
+    ),
+    Rule(
+        rf"\b[Aa]rea codes "
+        rf"(?P<{PIECE}>[2-9][0-9]{{2}}(?:(?:,|,? and|,? or) [2-9][0-9]{{2}}){{0,5}}){_RIGHT}",
+        _listed,
+        needs="rea codes [2-9]",
+    ),
+    Rule(
+        r"(?<![\w$£€.,-])[2-9][0-9]{2}(?= (?:area code|overlay)s?\b)",
+        lambda match: spelled(match.group()),
+        needs="[0-9] (?:area code|overlay)",
     ),
     *where(
         "[0-9]{5}",
@@ -289,10 +290,11 @@ RULES = (
         ),
         Rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
     ),
-    *where(
-        "[0-9]{3}",
-        Rule(_SECRET_NUMBER, _digits),
-        Rule(rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}", _digits),
+    Rule(_SECRET_NUMBER, _digits, needs="[0-9]{3}"),
+    Rule(
+        rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}",
+        _digits,
+        needs="[0-9]{4}[ -][0-9]{4}",
     ),
     *where(
         r"[0-9][eEx(]",

@@ -11,6 +11,7 @@ from tts_cli.text.english.words import (
     DASH,
     LAKHS,
     NO_PRICE,
+    PARTS,
     QUANTITY,
     SIGN,
     SPACE,
@@ -128,7 +129,7 @@ COMPOUND = (
     Rule(
         rf"{START}(?!(?:19|20)(?!00))[1-9][0-9]{{3}}(?={SPACE}{one_of(_MONEY)}s?\b)",
         lambda match: whole(match.group()),
-        needs=f"[0-9]{SPACE}[a-z]",
+        needs=f"[0-9]{{4}}{SPACE}[a-z]",
     ),
     # 16M examples
     Rule(
@@ -232,7 +233,8 @@ RULES = (
     Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group()), needs=",0"),
     # 100.000 may be a hundred thousand, as most of Europe writes it.
     Rule(
-        rf"{NO_PRICE}(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?![\w°]|[.,/][0-9])",
+        rf"{NO_PRICE}(?=[-+.0-9\u2212{PARTS}])(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}"
+        r"(?![\w°]|[.,/][0-9])",
         lambda match: quantity(match.group()),
     ),
     Rule(  # not for prices: quoted at 1.5130/40
@@ -241,5 +243,5 @@ RULES = (
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
         needs="[0-9]/[0-9.]",
     ),
-    Rule(rf"{NO_PRICE}[0-9]{{1,{MAX_DIGITS}}}(?![\w°])", _whole),
+    Rule(rf"{NO_PRICE}[0-9]{{1,{MAX_DIGITS}}}(?![\w°])", _whole, needs="[0-9]"),
 )
