@@ -2,8 +2,8 @@
 and read numbers of languages other than English with num2words.
 
 Whole numbers, decimals, percentages and amounts of euros are read as a plain count, in the
-masculine nominative, unless they are part of a date, time, other price, ordinal or unit. Everything
-else is left as written.
+masculine nominative, unless they are part of a date, time, other price, ordinal or unit. Telephone
+numbers are read digit by digit. Everything else is left as written.
 
 num2words is LGPL 2.1: it is imported, never copied or changed, and only installed with the extra
 `languages`. It has no Chinese.
@@ -109,6 +109,8 @@ class Writing:
     years: tuple[int, int] = (0, 0)  # numbers from the first on, below the second, are years
     ordinals: str = ""  # pattern of an ordinal's ending, after the number
     is_joined: bool = False  # written without spaces
+    plus: str = ""  # word before a telephone number's country; empty: these stay as written
+    in_pairs: bool = False  # two digits of a telephone number are read as one number
     counters: str = ""  # letters that may directly follow; others need another kind of number
     agrees: str = ""  # pattern of digits whose words change with the noun after them
     free: str = ""  # pattern of following words that are not nouns
@@ -119,6 +121,12 @@ class Writing:
 
 _SPACES = " \u00a0\u202f"
 LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["numbers"].items()}
+# Telephone numbers: +49 171 1234567, 0171/1234567, 06 12 34 56 78, 91 123 45 67, 03-1234-5678.
+_PHONE = (
+    r"(?<![\w+.,/-])(?:\+[1-9][0-9]{0,2}(?:[ /-]?\(?[0-9]{1,12}\)?){1,6}"
+    "|(?:0[0-9]{1,4}|\\(0[0-9]{1,4}\\))(?: [0-9]{2,9}){1,5}|0[0-9]{2,4}[/-][0-9]{4,9}"
+    "|[0-9]{2,3} [0-9]{3} [0-9]{2} [0-9]{2}|0[0-9]{1,3}-[0-9]{3,4}-[0-9]{4})(?!\\w|[.,:/-][0-9])"
+)
 _SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures that are left as written
 
 
@@ -193,6 +201,20 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         said += writing.percent or "" if match["sign"] else ""
         return None if writing.mistakes and re.search(writing.mistakes, said) else said
 
+    def dialled(match: re.Match[str]) -> str | None:
+        groups = re.findall("[0-9]+", match.group())
+        if len("".join(groups)) < 7:
+            return None
+        if not writing.plus:
+            return match.group()
+        said = ", ".join(
+            words(int(group))
+            if writing.in_pairs and len(group) == 2 and group[0] != "0"
+            else " ".join(words(int(digit)) for digit in group)
+            for group in groups
+        )
+        return f"{writing.plus} {said}" if match.group()[0] == "+" else said
+
     edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
     behind = (
         "(?![A-Za-z0-9])"
@@ -205,11 +227,14 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?P<whole>[0-9]{{1,3}}(?:{groups}[0-9]{{3}}){{1,4}}(?![0-9])|[0-9]{{1,15}}(?![0-9]))"
         rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
     )
-    near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
+    near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<!\b0[0-9] )(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
     far = (
         rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
         rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
     )
     sign = rf"(?P<sign>[{_SPACES}]?(?:%|€(?!/))|)"
     pattern = rf"{edge}{near}(?P<it>{number}{sign}){behind}{far}"
-    return (Rule(pattern, read, re.DOTALL),)
+    return (
+        Rule(_PHONE, dialled, needs="[+0-9][0-9][0-9)]*[ /-]"),
+        Rule(pattern, read, re.DOTALL),
+    )

@@ -307,14 +307,17 @@ RULES = (
         Rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),
     ),
 )
-VERSIONS = where(
-    "[.-][0-9]",
-    Rule(rf"(?<=[A-Za-z]-)(?P<{PIECE}>[0-9]{{1,5}}(?:-[0-9]{{1,5}}){{1,3}})(?!\w)", _runs),
-    says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
-    Rule(
-        rf"{_LEFT}(?P<host>[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}})(?P<sign>[:/])(?P<end>[0-9]{{1,5}}){_RIGHT}",
-        _address,
+VERSIONS = (
+    Rule(rf"(?<=#)(?P<{PIECE}>[0-9]{{1,6}}-[A-Z]{{1,3}})(?![\w-])", _runs, needs="#[0-9]+-"),
+    *where(
+        "[.-][0-9]",
+        Rule(rf"(?<=[A-Za-z]-)(?P<{PIECE}>[0-9]{{1,5}}(?:-[0-9]{{1,5}}){{1,3}})(?!\w)", _runs),
+        says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
+        Rule(
+            rf"{_LEFT}(?P<host>[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}})(?P<sign>[:/])(?P<end>[0-9]{{1,5}}){_RIGHT}",
+            _address,
+        ),
+        Rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
+        Rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
     ),
-    Rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
-    Rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
 )

@@ -8,6 +8,7 @@ from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
     NOUN,
+    POINTED,
     PRICE,
     SAID_SIGNS,
     SIGN,
@@ -68,6 +69,8 @@ def _price(match: re.Match[str]) -> str:
     groups = match.groupdict()
     names = CURRENCIES[match["currency"].upper()]
     low, high = match["low"], groups.get("high")
+    if names[0] == "euro" and _POINTED.fullmatch(low) and not groups.get("per"):
+        low = low.replace(".", "")
     written = [groups.get(name) or "" for name in ("one", "scale")]
     one, scale = (word.strip("-. \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
@@ -101,6 +104,7 @@ def _small(match: re.Match[str]) -> str:
     return f"{amount(match['low'])} {_CENT[not is_one(match['low'])]}"
 
 
+_POINTED = re.compile(POINTED)
 _UNSURE = re.compile("[0-9]+,[0-9]{1,2}")
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 

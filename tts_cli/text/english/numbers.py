@@ -12,6 +12,7 @@ from tts_cli.text.english.words import (
     LAKHS,
     NO_PRICE,
     PARTS,
+    POINTED,
     QUANTITY,
     SIGN,
     SPACE,
@@ -32,7 +33,8 @@ from tts_cli.text.rule import Rule, one_of, where
 from tts_cli.text.tables import load_table
 
 _MONEY: list[str] = load_table("units")["money_words"].split()
-_RATED = re.compile(one_of(load_table("english")["cues"]["rated"]), re.IGNORECASE)
+_CUES: dict[str, list[str]] = load_table("english")["cues"]
+_RATED = re.compile(one_of(_CUES["rated"]), re.IGNORECASE)
 _CALCULATED = rf"(?: of\b| ?[=*+\u00d7]| [-\u2212<>] |{MASK})"
 MAX_DIGITS = 40  # more are left as written
 
@@ -148,6 +150,16 @@ COMPOUND = (
         lambda match: amount(match.group()),
         needs="[0-9][.,][0-9]",
     ),
+    Rule(
+        rf"{START}{POINTED}(?={SPACE}euros?\b(?! per ))",
+        lambda match: whole(match.group().replace(".", "")),
+        needs="0 euro",
+    ),
+    Rule(  # a .45 pistol
+        rf"{START}(?<!\.)\.(?P<low>[1-9][0-9])(?=[ -]{one_of(_CUES['arms'])}\b)",
+        lambda match: whole(match["low"]),
+        needs=r"\.[1-9][0-9][ -][A-Za-z]",
+    ),
     Rule(  # the 49ers
         r"(?<!\w)(?P<number>[2-9][1-9])ers(?!\w)",
         lambda match: cardinal(int(match["number"])).removesuffix("e") + "ers",
@@ -180,6 +192,10 @@ COMPOUND = (
     ),
     *where(
         "/[0-9]",
+        Rule(  # six eight time
+            rf"{START}(?P<first>[1-9][0-9]?)/(?P<last>[248]|16)(?= (?:time|beat|met[er]{{2}})\b)",
+            lambda match: f"{whole(match['first'])} {whole(match['last'])}",
+        ),
         Rule(
             rf"{START}(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<above>[0-9]{{1,3}})/"
             r"(?P<below>[0-9]{1,4})(?:st|nd|rd|th)s?(?!\w)",

@@ -15,7 +15,7 @@ _NUMBER = rf"(?=[.$£€]?[0-9{MASK}])"
 
 BETWEEN: dict[str, str] = load_table("english")["between_words"]
 BEFORE_NUMBERS: dict[str, str] = load_table("english")["signs_before_numbers"]
-POWERS = {"²": " squared", "³": " cubed"}
+POWERS = {"²": " squared", "³": " cubed", "^2": " squared", "^3": " cubed"}
 
 
 def _signs(words: dict[str, str]) -> str:
@@ -48,6 +48,10 @@ RULES: tuple[Rule, ...] = (
         says(rf"(?<=[0-9{MASK}]) - (?=[0-9.{MASK}]{{1,20}} ?=)", " minus "),
         says(rf"(?<={MASK})[-\u2013](?={MASK})", " to "),
     ),
+    says(
+        rf"(?<=[0-9{MASK}]) [/÷] (?=[0-9.{MASK}]{{1,20}} ?=)", " divided by ", needs="[/÷] [^=]+="
+    ),
+    says(r"(?<=[0-9][a-z]) [-\u2212] (?=[0-9])", " minus ", needs=r"[0-9][a-z] [-\u2212] [0-9]"),
     says(
         rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
         " times",
@@ -85,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
         says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
+        looks_up(r"(?<=[A-Za-z)])\^[23](?![\w.^])", POWERS),
         looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
         Rule(
             rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",

@@ -64,6 +64,7 @@ _PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _LETTERS = frozenset(unit for unit in UNITS if len(unit) == 1 and unit.isupper())
 _MILLIONS = frozenset(load_table("units")["counted_by_millions"].split())
+_LETTERED = tuple(load_table("english")["cues"]["lettered"])
 _WORD = re.compile(r" ([A-Za-z]+)")
 _NAME = re.compile(r"(?<!\w)[A-Za-z]{2,15}-.\Z|[0-9]xs\Z")  # Tc-99m · 4x4s
 _QUOTED = re.compile('(?:^|[\\s(\\[=])["\u201c\u201e](?!\\s)[^"\u201c-\u201e]*\\Z')  # no end yet
@@ -132,13 +133,10 @@ def _measure(match: re.Match[str]) -> str | None:
 
 
 def _is_letter(match: re.Match[str]) -> bool:
-    """Whether a capital is a letter instead of a unit: 12 W. 45th Street, runway 09L."""
-    after, before = (
-        match.string[match.end() :],
-        match.string[max(0, match.start() - 24) : match.start()],
-    )
+    """Whether a capital is a letter instead of a unit: Exit 12 W. toward Akron, runway 09L."""
+    after, before = match.string[match.end() :], match.string[: match.start()].rstrip()
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
-    return is_code or re.match(r"(?:\. ?|-)[0-9A-Z]", after) is not None or "unway" in before
+    return is_code or re.match(r"\. ?\w|-[0-9A-Z]", after) is not None or before.endswith(_LETTERED)
 
 
 def _is_millions(match: re.Match[str]) -> bool:

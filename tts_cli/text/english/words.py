@@ -18,7 +18,7 @@ _THOUSANDS: list[str] = _TABLES["numbers"]["scales"].split()
 _SCALES = [(1000 ** (index + 1), name) for index, name in enumerate(_THOUSANDS)][::-1]
 _SCALES.append((100, "hundred"))
 _ORDINALS: dict[str, str] = _TABLES["ordinals"]
-_SAYINGS = {(24, 7), (9, 11), (20, 20), (50, 50)}
+_SAYINGS = {(24, 7), (9, 11), (20, 20)}
 _HALVES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _DENOMINATORS = {*range(2, 13), 16, 20, 32, 64, 100, 1000}
 _INCHES = {16, 32, 64, 100, 1000}
@@ -44,6 +44,8 @@ COMMA = (
     r"(?:[0-9]{1,3}(?:(?:[. \u00a0\u202f][0-9]{3}){1,5}|[0-9]{0,6}),[0-9]{1,2}"
     r"|[0-9]{1,3}(?:\.[0-9]{3}){2})(?![.,]?[0-9])"
 )
+# A point between groups, where a currency of Europe tells that it is one: 12.500 euros.
+POINTED = "[1-9][0-9]{0,2}\\.[0-9]{2}0"
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
 SIGN = r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
 PARTS = "".join(_SIGNS)
@@ -154,7 +156,7 @@ def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
     """one half, three quarters, two thirds; else "seven over thirty", but where the denominator is
     written as an ordinal (1/17th).
     """
-    if (above, below) in _SAYINGS and not is_ordinal:
+    if _is_saying(above, below) and not is_ordinal:
         return f"{cardinal(above)} {cardinal(below)}"
     if above == below and not is_ordinal:
         return f"{cardinal(above)} out of {cardinal(below)}"
@@ -164,9 +166,14 @@ def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
     return f"{cardinal(above)} {one if above == 1 else many}"
 
 
+def _is_saying(above: int, below: int) -> bool:
+    """Whether above/below is read without a word between them: 24/7, a 60/40 split."""
+    return (above, below) in _SAYINGS or (above + below == 100 and above % 5 == 0 < above < 100)
+
+
 def is_fraction(above: int, below: int) -> bool:
     """Whether above/below has one reading: 3/4, 24/7, a blood pressure of 120/80, but not 12/19."""
-    if (above, below) in _SAYINGS or above == below <= 100:
+    if _is_saying(above, below) or above == below <= 100:
         return True
     if 60 <= above <= 260 and 30 <= below <= 160:
         return below < above
