@@ -92,7 +92,8 @@ _WORDS = "|".join(
 
 RULES = (
     Rule(
-        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{MASK}])",
+        rf"(?<![\w./])(?<!Civ\. |rim\. |App\. )(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.)"
+        rf" ?(?=[0-9#{MASK}])",
         lambda match: BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " "),
         needs=rf"\. ?[0-9#{MASK}]",
     ),

@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
     ),
     says(r"(?<=[0-9][a-z]) [-\u2212] (?=[0-9])", " minus ", needs=r"[0-9][a-z] [-\u2212] [0-9]"),
     says(
-        rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
+        rf"(?<=[0-9{MASK}])(?<![A-Za-z][0-9])[x\u00d7](?![\w+={MASK}]| ?[-+])",
         " times",
         needs=rf"[0-9{MASK}][x\u00d7]",
     ),

@@ -116,7 +116,7 @@ def _measure(match: re.Match[str]) -> str | None:
     if unit in ("m", "s") and not match["join"] and _NAME.search(before + unit):
         return None
     if unit == "m" and (not match["join"] or "." in low) and _is_millions(match):
-        return f"{quantity(low)} million"
+        return f"{quantity(low)}{f' to {quantity(high)}' if high else ''} million"
     name = UNITS.get(unit, "inch")
     if unit == "bps" and plain(low).isdecimal() and int(plain(low)) < 1000:
         name = "basis point"
@@ -134,9 +134,15 @@ def _measure(match: re.Match[str]) -> str | None:
 
 def _is_letter(match: re.Match[str]) -> bool:
     """Whether a capital is a letter instead of a unit: Exit 12 W. toward Akron, runway 09L."""
-    after, before = match.string[match.end() :], match.string[: match.start()].rstrip()
+    after = match.string[match.end() :]
+    before = match.string[max(0, match.start() - 24) : match.start()].rstrip()
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
-    return is_code or re.match(r"\. ?\w|-[0-9A-Z]", after) is not None or before.endswith(_LETTERED)
+    return (
+        is_code
+        or re.match(r"\. ?\w|-[0-9A-Z]", after) is not None
+        or "unway" in before
+        or before.endswith(_LETTERED)
+    )
 
 
 def _is_millions(match: re.Match[str]) -> bool:

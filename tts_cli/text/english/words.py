@@ -30,7 +30,7 @@ SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 SPACE = "[ \u00a0\u202f]"
 DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
 START = r"(?<!\w)"
-NO_PRICE = rf"{START}(?<![$£€])"
+NO_PRICE = rf"{START}(?<![$£€^])"
 _WHOLE = (
     "(?:[0-9]{1,3}(?:(?:,[0-9]{3}){1,11}|(?:['\u2019][0-9]{3}){1,5}|(?:[\u00a0\u202f][0-9]{3}){1,5}"
     "|(?: 000){1,5})|[0-9]{1,18})(?![0-9])"
