@@ -118,6 +118,8 @@ def _measure(match: re.Match[str]) -> str | None:
     if unit == "m" and (not match["join"] or "." in low) and _is_millions(match):
         return f"{quantity(low)}{f' to {quantity(high)}' if high else ''} million"
     name = UNITS.get(unit, "inch")
+    if unit == "m" and match.string.startswith(" ago", match.end()):
+        name = "minute"
     if unit == "bps" and plain(low).isdecimal() and int(plain(low)) < 1000:
         name = "basis point"
     if match["power"] and not name.endswith(_LENGTHS):
