@@ -38,7 +38,7 @@ _SQUARES = {
 UNITS |= {
     form: name
     for unit, name in tuple(UNITS.items())
-    if unit.isalpha() and len(unit) > 1 and unit not in ("ms", "mA", "pt", "ha", "hp", "kt", "wk")
+    if unit.isalpha() and len(unit) > 1 and unit not in load_table("units")["never_capitals"]
     for form in (unit.upper(), *((unit.lower(),) if len(unit) > 2 else ()))
     if form not in UNITS
 }
