@@ -211,7 +211,8 @@ RULES = (
         needs="[0-9]['\u2019\u2032] ?[x\u00d7]",
     ),
     Rule(
-        rf"{START}(?<!['\u2019\u2032])(?P<low>{FRACTION}|{AMOUNT})(?P<mark>[\"\u2033])"
+        rf"{START}(?<!['\u2019\u2032])(?<!['\u2019\u2032][ -])(?P<low>{FRACTION}|{AMOUNT})"
+        r"(?P<mark>[\"\u2033])"
         rf"(?=(?P<noun> (?!(?:{_AFTER_INCHES})\b)[a-z])|[ ,.;)]|$)",
         _inches,
         needs=f'[0-9{PARTS}]["\u2033]',
@@ -223,7 +224,7 @@ RULES = (
         needs="[a-z]/[0-9]",
     ),
     Rule(
-        rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
+        rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032](?: |-(?=[0-9]+[\"\u201d\u2033]))?"
         rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
         _feet,
         needs="[0-9]['\u2019\u2032]",
