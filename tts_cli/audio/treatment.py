@@ -90,6 +90,20 @@ class PostProcessing:
             None if config.preset is None else preset_of(config.preset),
         )
 
+    def hashed_values(self) -> dict[str, Any]:
+        """Return the values that tell two files of the same speech apart, by the names in their
+        hash. A step that is not used has None, and the hash does not contain it.
+        """
+        target, pace = self.target, self.pace
+        return {
+            "highpass_hz": self.highpass_hz,
+            "trim": f"{TRIM_MARGIN_S:g} s" if self.is_trimmed else None,
+            "pad_s": self.pad_s if any(self.pad_s) else None,
+            "level": None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+            "preset": None if self.preset is None else self.preset.name,
+            "pace": None if pace == AS_SYNTHESIZED else (pace.speed, pace.fit_s),
+        }
+
     @cached_property
     def is_none(self) -> bool:
         """Whether samples stay as the model made them."""

@@ -237,11 +237,12 @@ class _Producer:
             for row in rows
         ]
         try:
-            treatment, delivery = encoder.treatment, encoder.delivery
+            treatment = encoder.treatment
+            preset = treatment.preset and treatment.preset.name
             treated = [] if treatment.is_none else [str(treatment)]
-            file_hz = delivery.preset and encoder.rate_hz
+            file_hz = preset and encoder.rate_hz
             marks = {"c2pa": encoder.signer, "watermark": encoder.watermark}
-            more = (file_hz, encoder.kbps, delivery.preset, *(one for one in marks if marks[one]))
+            more = (file_hz, encoder.kbps, preset, *(one for one in marks if marks[one]))
             treated += [str(more)] if any(more) else []
             subtype = "PCM_16" if is_lossy(encoder.format) else encoder.subtype
             key = _key([encoder.format, subtype, *treated, *map(_facts, takes)])
@@ -259,7 +260,7 @@ class _Producer:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
         misses = (joined.applied or {}).get("misses", [])
-        for miss in misses if encoder.delivery.preset is None else []:
+        for miss in misses if encoder.treatment.preset is None else []:
             log.warning("%s: %s", name, miss)
         self._note_misses(name, joined)
         return self._files.made(name, key), joined
@@ -270,7 +271,7 @@ class _Producer:
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
         """Note where a chapter does not meet the preset."""
-        if self._wanted.encoder.delivery.preset is not None:
+        if self._wanted.encoder.treatment.preset is not None:
             misses = (joined.applied or {}).get("misses", [])
             self._produced.failing += [f"{name}: {miss}" for miss in misses]
 
