@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.atomic import write_standalone
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import is_lossy
+from tts_cli.audio.file import FORMATS
 from tts_cli.audio.tags import comment_of
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
@@ -236,7 +236,7 @@ def read_cover(path: Path) -> bytes:
 
 def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
-    kbps = config.bitrate if is_lossy(config.format) or not is_m4b else None
+    kbps = config.bitrate if FORMATS[config.format].is_lossy or not is_m4b else None
     row_format = "flac" if config.format == "opus" else config.format
     return BookOrder(
         Encoder(replace(config, bitrate=kbps), info.sample_rate_hz),
@@ -262,7 +262,7 @@ def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
         "format": wanted.row_format,
         "subtype": "PCM_16" if is_telephony or has_preset else config.subtype,
         "sample_rate": None if has_preset else config.sample_rate,
-        "bitrate": config.bitrate if is_lossy(wanted.row_format) else None,
+        "bitrate": config.bitrate if FORMATS[wanted.row_format].is_lossy else None,
         "prune": True,
     }
     return replace(config, **changed)

@@ -24,7 +24,7 @@ import soundfile
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import is_lossy
+from tts_cli.audio.file import FORMATS
 from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
 from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.pacing import Pause, pauses_in
@@ -244,7 +244,7 @@ class _Producer:
             marks = {"c2pa": encoder.signer, "watermark": encoder.watermark}
             more = (file_hz, encoder.kbps, preset, *(one for one in marks if marks[one]))
             treated += [str(more)] if any(more) else []
-            subtype = "PCM_16" if is_lossy(encoder.format) else encoder.subtype
+            subtype = "PCM_16" if FORMATS[encoder.format].is_lossy else encoder.subtype
             key = _key([encoder.format, subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
