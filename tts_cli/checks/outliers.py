@@ -23,6 +23,7 @@ from tts_cli.checks.baselines import (
     LENGTH,
     LEVEL,
     MOS,
+    OF_AUDIO,
     PACE,
     SILENCE,
     SIMILARITY,
@@ -62,8 +63,6 @@ KINDS: dict[Kind, str] = {
     Kind.QUALITY: "sounds worse than usual for its voice",
     Kind.OTHER: "a note of the run",
 }
-# Kinds that only `check` can find: they need the audio.
-MEASURED_KINDS = (Kind.WORDS, Kind.GARBLED, Kind.LESS, Kind.MORE, Kind.DRIFT, Kind.QUALITY)
 _END_KINDS = {Finish.EARLY: Kind.EARLY, Finish.MAX_FRAMES: Kind.CUT, Finish.STUCK: Kind.STUCK}
 
 ABOVE, BELOW = 1, -1
@@ -191,6 +190,8 @@ CHECKS = (
     Check(Kind.DRIFT, _of(SIMILARITY), 0.1, _UNLIKE, SIMILARITY, BELOW, _difference, 5.0, math.inf),
     Check(Kind.QUALITY, _of(MOS), 0.5, _RATED, MOS, BELOW, _difference, 4.0, math.inf),
 )
+# Kinds that only `check` can find.
+MEASURED_KINDS = {check.kind for check in CHECKS if check.baseline in OF_AUDIO}
 
 
 def _facts(one: Evidence, value: float, usual: float, size: float) -> dict[str, Any]:

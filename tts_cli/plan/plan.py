@@ -32,7 +32,7 @@ from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
 from tts_cli.sources.item import Manifest, SpeakerNames
 from tts_cli.store.reencode import ReencodeJob
-from tts_cli.store.results import writer_threads
+from tts_cli.store.results import committer_threads
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
 from tts_cli.voices.generated import PREFIX
@@ -255,10 +255,10 @@ class Plan:
         return iter(self._texts)
 
     def due(self, keep: Keep, fail: Callable[[BadRow], None]) -> Iterator[Task | None]:
-        """Yield the tasks to synthesize. Writer threads commit silent and invalid rows, for which
+        """Yield the tasks to synthesize. Other threads commit silent and invalid rows, for which
         None is yielded.
         """
-        with writer_threads() as write:
+        with committer_threads() as write:
             for found in self:
                 if isinstance(found, BadRow):
                     write(partial(fail, found))
