@@ -75,7 +75,8 @@ class PostProcessing:
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
     target: LevelTarget | None = None
-    # Limits that the file must meet. Not in the repr, which is part of the keys of older chapters.
+    # Limits that the file must meet. This field and later ones are not in the repr, which is a part
+    # of the keys of chapters.
     preset: Preset | None = field(default=None, repr=False)
     pace: FilePace = field(default=AS_SYNTHESIZED, repr=False)  # of one row
 
