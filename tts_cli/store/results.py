@@ -35,7 +35,7 @@ MAX_WAITING = 256  # calls, before a further one waits
 _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
-def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalEntry:
+def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
     """Return the entry of a row that cannot be synthesized."""
     known: dict[str, Any] = {}
     if bad.row is not None:
