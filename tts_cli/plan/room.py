@@ -158,11 +158,10 @@ def usual_needs(
         max_frames=frames,
     )
     needs = Needs()
-    needs.add(request, info, _longest_reference(config, info) if info.can_clone else None)
+    voice = None
+    if info.can_clone:  # the longest reference
+        frames = math.ceil((MAX_SECONDS + reference_silence_s(config, info)) / info.frame_s) + 1
+        voice = VoiceKey("", frames, TRANSCRIPT_BYTES)
+    needs.add(request, info, voice)
     needs.rows = rows
     return needs
-
-
-def _longest_reference(config: RunConfig, info: ModelInfo) -> VoiceKey:
-    seconds = MAX_SECONDS + reference_silence_s(config, info)
-    return VoiceKey("", math.ceil(seconds / info.frame_s) + 1, TRANSCRIPT_BYTES)
