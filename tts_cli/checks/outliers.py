@@ -1,7 +1,7 @@
 """Find the takes that should be listened to, by a table of checks.
 
 A take is compared with the usual values of its voice in its folder (`baselines.py`). A difference
-counts if it is audible, and rare: so many robust standard deviations.
+counts if it is audible, and rare: a number of robust standard deviations.
 
 Recognizers make errors, and with some voices more than with others. The limits of these checks
 therefore follow the usual errors of the voice, between a minimum and a maximum. They count letters,
@@ -126,8 +126,9 @@ def _length_with_phrase(one: Evidence, found: VoiceBaselines) -> float | None:
 class Check(NamedTuple):
     """A rule by which a take is suspect.
 
-    The size of a value is compared with a limit: `minimum`, or, if there is a `maximum`, so many
-    deviations of the baseline between both. The weight of a reason is size / limit.
+    The size of a value is compared with a limit: `minimum`, or, if there is a `maximum`, `rare`
+    deviations of the baseline, but at least the minimum and at most the maximum. The weight of a
+    reason is size / limit.
     """
 
     kind: Kind

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 
-# Prompt tokens, with so many reference frames; None: no voice is cloned.
+# Prompt tokens of a request with a number of reference frames; None: no voice is cloned.
 Count = Callable[["SpeechRequest", "int | None"], int]
 _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
