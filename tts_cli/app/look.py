@@ -77,7 +77,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
     """Check every row of a manifest. Raises ManifestError, UsageError, SetupError."""
     config, info, maker = who_speaks(config, read_info(config))
     require_possible(config, info)
-    plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
+    plan = Plan(source, config, info, maker=maker, decodes_audio=True, keeps=False)
     plan.read()
     warnings = []
     if respelled := plan.planner.care.respelled():
