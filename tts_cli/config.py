@@ -30,7 +30,8 @@ CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
 ACX_CEILING_DBTP = -5.0
 # Default batch sizes; a run of MANY_ROWS rows on cuda has twice as many.
 BATCH_CUDA, BATCH_CPU, MANY_ROWS = 256, 16, 1024
-# Sample formats of each audio format. Lossy ones accept only the default and ignore it.
+# Sample formats of each audio format; `audio.file.FORMATS` has its other facts. Lossy ones accept
+# only the default and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
     "wav": ("PCM_16", "PCM_24", "FLOAT", "ULAW", "ALAW"),
     "flac": ("PCM_16", "PCM_24"),

@@ -266,12 +266,8 @@ class Task:
 
     @property
     def name(self) -> str:
-        return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
-
-    @property
-    def is_extra(self) -> bool:
-        """Whether its take is an alternative to the row's file."""
-        return self.place.role is Role.EXTRA
+        """Name of its row in messages, with the take's number unless it is the row's own."""
+        return f"{self.id}, take {self.place.take}" if self.place.file_take else self.id
 
     @property
     def is_silent(self) -> bool:

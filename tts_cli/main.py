@@ -197,7 +197,7 @@ class _Formatter(logging.Formatter):
             return printable(super().format(record))
         is_labelled = record.levelno >= logging.WARNING and not getattr(record, "is_asked_for", 0)
         label = ""
-        if is_labelled:  # errors as click words them; scripts look for "warning" in small letters
+        if is_labelled:  # errors as click words them; scripts look for "warning" in lower case
             label = "warning: " if record.levelno == logging.WARNING else "Error: "
         return label + printable(record.getMessage())
 

@@ -214,7 +214,7 @@ def num_splits(num_programs: int, num_positions: int) -> int:
 
 
 def launch_settings(dtype: torch.dtype, group: int) -> tuple[int, int, int]:
-    """Positions a tile, warps and pipeline stages, for so many query heads of a KV head.
+    """Positions per tile, warps and pipeline stages, for `group` query heads per KV head.
 
     Short caches, where less would do, are served by `kernels.attention.step` in one launch.
     """

@@ -64,7 +64,7 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
         start, length = places[first], places[last - 1] + 1
         keys, values = (whole(x.transpose(0, 1)) for x in cache[:, slot, :, :length])
         attended = F.scaled_dot_product_attention(
-            # With queries for cached positions too, a token rounds as in a pass over the whole row.
+            # With queries for cached positions too, rounding is that of a pass over the whole row.
             whole(q[first:last].view(-1, num_heads, head_dim), start),
             keys,
             values,

@@ -115,7 +115,7 @@ def query_heads(rows: Tensor, cache: Tensor, others: int = 0) -> int:
 
 
 def check_rows(num_rows: int, cache: Tensor, rows_per_slot: int) -> None:
-    """Raise ValueError unless the cache (2, N, H_kv, S, D_h) has slots for so many rows."""
+    """Raise ValueError unless the cache (2, N, H_kv, S, D_h) has slots for `num_rows` rows."""
     num_slots = cache.shape[1]
     if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
         raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")

@@ -29,7 +29,7 @@ from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 
 SHORT_CACHE = 32  # positions up to which one launch serves
-# Up to so many programs, one per query head is faster: eight per multiprocessor.
+# Number of programs up to which one per query head is faster: eight per multiprocessor.
 MAX_SINGLE = 1024
 
 
@@ -141,7 +141,7 @@ def _step_attention_kernel(
 
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
-    With one row a slot this step's key and value never leave the registers on their way to the
+    With one row per slot this step's key and value never leave the registers on their way to the
     scores, and older ones are loaded before the previous launch has ended: earlier steps have
     written them, and between two steps one launch is never overtaken (`wait_for_all`, or a launch
     that is not an early one).

@@ -278,7 +278,7 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def all_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Every case of so many rows."""
+    """Every case with `batch` rows."""
     for build in (
         *(_layer_cases, _row_cases, _attention_cases, _prefill_cases),
         *(_draw_cases, _frame_cases, _vocoder_cases),

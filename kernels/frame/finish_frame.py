@@ -6,7 +6,7 @@ others write theirs to the spare place at the end. Then an active row counts one
 ends: 1 at the end of speech, 2 at its limit of frames, 3 if it failed (in rising precedence 2, 1,
 3). All of it is integers and copies: nothing is rounded.
 
-As separate operations these are some thirty launches a frame: about 45 us of kernels (64 rows,
+As separate operations these are some thirty launches per frame: about 45 us of kernels (64 rows,
 H200) and the gaps between them.
 """
 

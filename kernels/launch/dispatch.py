@@ -204,7 +204,7 @@ def override(mode: Mode) -> Iterator[None]:
 
 
 def current() -> Kernels:
-    """The kernels in effect here."""
+    """The kernels that a call uses now, in this thread."""
     kernels, mode = _current.get(), _override.get()
     return kernels if mode is None else replace(kernels, mode=mode)
 

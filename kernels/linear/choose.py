@@ -16,7 +16,7 @@ EVEN_ROWS = 4  # on a CPU, matrix products of a multiple of this many rows round
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row rounds as in any batch.
+    """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row is rounded as in any batch.
 
     MKL sums a row among one to three rows in another order than the same row among four or more
     (seen with PyTorch 2.13, AVX-512), so a row's draws would depend on its batch mates. Few rows

@@ -3,7 +3,7 @@
     x = table[max(code, 0)]      y = rms_norm(x) * weight
 
 codes is (R,), the table (V, D), x and y (R, D). Codes below 0 (a failed row) count as 0. A step of
-the code predictor begins with this fifteen times a frame; PyTorch launches two kernels before the
+the code predictor begins with this fifteen times per frame; PyTorch launches two kernels before the
 norm. Rounding: x is a copy, y is rounded as in `kernels.linear.rms_norm`.
 """
 

@@ -81,7 +81,7 @@ def _rms_norm_kernel(
 
 
 def row_warps(block: int) -> int:
-    """Warps of a program for a row of so many columns, a power of two: four columns per thread, as
+    """Warps of a program for a row of `block` columns, a power of two: four columns per thread, as
     many as one load of float32 parts brings. With eight, values are exchanged through shared
     memory, and the norm of 64 rows takes 0.9 us longer (H200).
     """

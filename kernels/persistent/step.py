@@ -29,7 +29,7 @@ The counter only grows during a launch, and every stage knows the count it waits
 without work in a stage neither waits nor arrives. The last program to leave resets it to zero. The
 host never does, so a captured launch can be replayed.
 
-All programs must run concurrently, or the first would wait for ever: the grid has at most as many
+All programs must run concurrently, or the first would wait forever: the grid has at most as many
 programs as the GPU has multiprocessors, and is launched cooperatively, so the driver checks it.
 
 Source of the counter scheme: the usual grid barrier of cooperative kernels, with partial arrivals.
@@ -56,7 +56,7 @@ class StepSettings:
     num_programs: int = 0  # at most one a multiprocessor; 0: one on each
     num_warps: int = 4
     attention_splits: int = 1  # of a row's cache, a power of two
-    block_s: int = 16  # cache positions a step of attention
+    block_s: int = 16  # cache positions per step of attention
 
 
 class DecoderWeights(NamedTuple):
@@ -89,7 +89,7 @@ def num_processors(device: torch.device) -> int:
 
 MAX_ROWS = 2  # of a launch: the kernel is unrolled over them
 MAX_KV_HEADS = 16
-# Counters of a launch: arrivals, leavers, and one a row and KV head for attention in splits.
+# Counters of a launch: arrivals, leavers, and one per row and KV head for attention in splits.
 NUM_COUNTERS = 2 + MAX_ROWS * MAX_KV_HEADS
 MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
@@ -166,7 +166,7 @@ def persistent_step(
     head: Tensor | None = None,
     settings: StepSettings | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """New positions of slot 0, one a row, through all layers and the final norm.
+    """New positions of slot 0, one per row, through all layers and the final norm.
 
     Args:
         weights: L layers; every tensor contiguous, one dtype.

@@ -82,7 +82,7 @@ def uniforms(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
     """Draws of codebooks 0..count-1 for each row.
 
     Args:
-        seeds: (B,) int64, one a row.
+        seeds: (B,) int64, one per row.
         frames: (B,) int64, each row's own frame number.
         count: draws a row, at most 1023.
     Returns:

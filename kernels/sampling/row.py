@@ -17,7 +17,7 @@ INF = float("inf")
 
 
 class RowSettings(NamedTuple):
-    """How each row is drawn; all (R,), contiguous."""
+    """Sampling settings of each row; all (R,), contiguous."""
 
     greedy: Tensor  # bool; true rows take the argmax and ignore temperature, top_k and top_p
     temperature: Tensor  # float32, above 0 where the row is not greedy

@@ -15,7 +15,7 @@ models' own generation:
 
 A row without anything to draw also gets -1. The noise is an argument, so a draw is a pure function
 of its row. The same launch may begin the next step with the id's embedding and its norm
-(`kernels.linear.code_embedding`), as fourteen times a frame in Qwen3-TTS.
+(`kernels.linear.code_embedding`), as fourteen times per frame in Qwen3-TTS.
 
 In PyTorch this is a sort or two and some thirty kernels. Here one program has a whole row in
 registers. It searches for thresholds instead of sorting: the k-th value by counting at two marks

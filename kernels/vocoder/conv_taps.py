@@ -83,7 +83,7 @@ def _conv_taps_kernel(
 
 
 def tile_of(num_out: int, num_in: int, steps: int) -> Tile:
-    """Launch settings for so many channels out and in; small tiles for few steps."""
+    """Launch settings for these numbers of channels; small tiles for few steps."""
     summed = 64 if num_in % 64 == 0 else 32 if num_in % 32 == 0 else 16
     if steps < 2048 or num_out <= 64:
         return Tile(64, min(64, max(16, next_power_of_2(num_out))), 0, summed, 4, 3)

@@ -95,7 +95,7 @@ def _residual_unit_kernel(
 
 
 def tile_of(channels: int, steps: int) -> Tile:
-    """Launch settings for so many channels; small tiles for few steps."""
+    """Launch settings for this number of channels; small tiles for few steps."""
     if channels in TILES and steps >= 2048:
         return TILES[channels]
     return Tile(64, *parts_of(channels), 32 if channels >= 32 else 16, 4, 3)

@@ -260,7 +260,7 @@ class Decoder(nn.Module):
     def step(
         self, x: Tensor, positions: Tensor, rows_per_slot: int = 1, normed: Tensor | None = None
     ) -> Tensor:
-        """One new position a row, as separate operations.
+        """One new position per row, as separate operations.
 
         Args:
             x: (R, D) inputs, used up.

@@ -258,7 +258,7 @@ class GraphRunner(Generic[Key]):
 
         Args:
             only: some of them; None: all.
-            is_rehearsal: run them eagerly instead, for what that brings along, such as compiled
+            is_rehearsal: run them eagerly instead, for their side effects, such as compiled
                 kernels.
         Raises:
             OutOfMemoryError, KernelFailed: no other bucket could be captured either.

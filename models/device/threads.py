@@ -4,7 +4,7 @@ Small layers end before a second thread has woken up: with the sample voice's (0
 layer) two threads cost twice the processor time of one for the same frames, at any batch up to 16.
 Its vocoder (4.7 M weights) gains a third from the second thread on an idle machine, but takes
 twenty times as long when another process needs that core, because the threads wait for each other
-some hundred times a row.
+some hundred times per row.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class TensorNames(NamedTuple):
 
 
 class RecentCodes(NamedTuple):
-    """When a first code is drawn again, and how."""
+    """The rule by which a first code is drawn again if recent codes have it too."""
 
     num_codes: int = 10  # that it is compared with
     temperature: float = 1.0

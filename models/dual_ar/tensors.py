@@ -57,7 +57,7 @@ def network_table(config: DualARConfig) -> Table:
 
 
 class DACTable(CodecTable):
-    """Some tensors of the codec; recipes are of tensors without weight norm."""
+    """A part of the codec's tensors; recipes name them as they are without weight norm."""
 
     UNIT = ("block.0", "block.1.conv", "block.2", "block.3.conv")
 

@@ -11,7 +11,7 @@ back 10 frames, the transformer layers * (window - 1); long sequences are cut as
 code (`CUT`).
 
 Speech encoder (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): convolutions with strides bring the
-rate down to two steps a frame, a causal transformer looks over the steps, one more convolution
+rate down to two steps per frame, a causal transformer looks over the steps, one more convolution
 halves the rate, and each frame's vector is quantised: the first codebook and a chain of the others
 (each takes what the one before it left) both start from it. Everything is causal, but a clip's last
 frame is not whole: each convolution with a stride fills its own input up, with zeros, or with the
@@ -184,7 +184,7 @@ class SpeechEncoder(Network):
         return self.quantise(self.halved(x, lengths)), divide_up(lengths, HALVING)
 
     def halved(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, D) at two steps a frame to (B, F, D); edges are repeated, not zero."""
+        """(B, T, D) at two steps per frame to (B, F, D); edges are repeated, not zero."""
         steps = torch.arange(
             HALVING - self.halve.weight.shape[2], x.shape[1] + x.shape[1] % HALVING, device=x.device
         )

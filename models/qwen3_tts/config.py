@@ -348,7 +348,7 @@ class SpeechEncoderConfig:
     num_stored_codebooks: Codebooks  # in the checkpoint
     codebook_size: Size
     codebook_dim: Size
-    steps: TransformerConfig  # two steps a frame
+    steps: TransformerConfig  # two steps per frame
     num_filters: Size  # channels of the first convolution; every stage doubles them
     kernel: Kernel
     residual_kernel: Kernel

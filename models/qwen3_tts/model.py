@@ -92,7 +92,7 @@ class Qwen3TTS(SpeechModel):
         return QwenVoiceEncoder(networks["speaker encoder"], networks["speech encoder"])
 
     def fix_shapes(self) -> None:
-        """As `SpeechModel.fix_shapes`; the projection of texts is one more product."""
+        """See `SpeechModel.fix_shapes`. Texts are projected by a further product."""
         super().fix_shapes()
         self.talker.is_fixed = True
 

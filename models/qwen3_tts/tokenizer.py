@@ -75,7 +75,7 @@ def is_as_released(folder: Path) -> bool:
 
 
 def read_released(folder: Path) -> tokenizers.Tokenizer:
-    """The tokenizer of the released files. Raises whatever the library does."""
+    """The tokenizer of the released files. Raises the library's own errors."""
     from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Library
 

@@ -56,7 +56,7 @@ def in_model(method: Method) -> Method:
 
 
 def _rehearse(work: Buckets) -> None:
-    """Run buckets eagerly, for what their first run brings along."""
+    """Run buckets eagerly, for the side effects of their first run."""
     for runner, keys in work.items():
         runner.capture(keys, is_rehearsal=True)
 
@@ -115,7 +115,7 @@ class SpeechModel(FrameModel):
         return self.vocoder.layout.lane_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
-        """Bytes of the vocoder's activations with so many lanes, and of the larger of prefill and
+        """Bytes of the vocoder's activations with `choice` lanes, and of the larger of prefill and
         frame, whose graphs share a pool.
         """
         shape, itemsize = self.config.talker, self.dtype.itemsize
@@ -132,8 +132,8 @@ class SpeechModel(FrameModel):
         self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
-        """From here on use shapes that depend on `allocate`'s max_batch and the row itself, never
-        on other rows: its codes and samples are then bit-identical in any company. Frames are
+        """From now on, use shapes that depend on `allocate`'s max_batch and the row itself, never
+        on other rows: its codes and samples are then bit-identical in any batch. Frames are
         always of all slots. For a GPU, before `allocate`.
         """
         self.is_fixed = self.packed.is_fixed = self.talker.decoder.is_fixed = True

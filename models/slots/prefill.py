@@ -19,11 +19,11 @@ rounding, with the other rows of a pass.
 Prompts of a voice with a long common beginning (`Prompt.num_shared`) are run whole by one row. The
 others copy the beginning's keys and values from the slot of a row that has them (`VoicePrefixes`)
 and run the rest: with Fish S2 Pro and 10 s of reference some 80 tokens of 300. Copying the 226
-positions of a row is 33 MB, hundredths of a millisecond; running them took 4.7 ms a row (H200, 256
-rows). In a step all of these rows read it in one slot (`decode_attention`). A short beginning gains
-nothing. In Qwen3-TTS the text comes before the frames, so a voice's prompts have the template and
-the transcript in common, about 40 tokens, which are 0.1 ms of the 5 ms that a row takes. Without a
-reference the common beginning is 20 tokens or fewer, unless it contains a description.
+positions of a row is 33 MB, hundredths of a millisecond; running them took 4.7 ms per row (H200,
+256 rows). In a step all of these rows read it in one slot (`decode_attention`). A short beginning
+gains nothing. In Qwen3-TTS the text comes before the frames, so a voice's prompts have the template
+and the transcript in common, about 40 tokens, which are 0.1 ms of the 5 ms that a row takes.
+Without a reference the common beginning is 20 tokens or fewer, unless it contains a description.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
 from models.slots.runner import SamplingSlots
 
-# Multiples of the tiles matrix products come in. A pass of 1,024 tokens fills a GPU (2.5 us a token
-# on an H200, 2.2 in one of 2,048), and each further bucket costs a capture: of 2,048 tokens 0.1 s
+# Multiples of the tiles of matrix products. A pass of 1,024 tokens fills a GPU (2.5 us per token on
+# an H200, 2.2 in one of 2,048), and each further bucket costs a capture: of 2,048 tokens 0.1 s
 # before the first frame of a run that begins with 256 rows.
 TOKEN_BUCKETS = (128, 256, 512, 1024)
 MAX_ROWS = 128  # prompts of one pass
@@ -51,9 +51,9 @@ MAX_ROWS = 128  # prompts of one pass
 # On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a capture 80 ms.
 GRAPH_PASSES = 128
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
-FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
+FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 per slot: at least, at most
 SAMPLE_TOKENS = 64
-SAMPLE_IDS = 16  # every vocabulary has as many
+SAMPLE_IDS = 16  # every vocabulary has at least as many
 ROW_COLUMNS = 5  # whole numbers of a row besides those of its sampling
 
 
@@ -87,7 +87,7 @@ class Pass(NamedTuple):
     numbers: Tensor  # (R, S) float32, the others
 
 
-Prefix = tuple[Voice, int]  # whose prompts begin so, and for how many positions
+Prefix = tuple[Voice, int]  # the voice, and the number of positions that its prompts share
 
 
 class VoicePrefixes:

@@ -108,7 +108,7 @@ class CodePredictor(nn.Module):
         return linear(hidden, self.head(codebook))
 
     def start(self, pair: Tensor, positions: Tensor) -> Tensor:
-        """First pass: (2B, talker width) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V)
+        """First pass: (2B, talker width) inputs, two per slot, at (2B,) positions 0 and 1 to (B, V)
         logits of codebook 1.
         """
         hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
@@ -214,7 +214,7 @@ class SlotBuffers:
         return len(self.index)
 
     def trailing_text(self, bucket: int) -> Tensor:
-        """(B, D) text vectors that the coming frame adds; the last entry repeats for ever."""
+        """(B, D) text vectors that the coming frame adds; the last one is repeated without end."""
         if self.trailing.shape[1] == 1:
             return self.trailing[:bucket, 0]
         step = self.frame[:bucket].clamp(max=self.trailing.shape[1] - 1)
@@ -500,8 +500,8 @@ class FrameModel:
 
     @contextmanager
     def in_frame(self, bucket: int) -> Iterator[None]:
-        """Inside, the model's kernels, and as many CPU threads as frames of so many slots are
-        worth.
+        """Use the model's kernels, and the number of CPU threads that suits frames of this many
+        slots.
         """
         shape, num_threads = self.config.talker, torch.get_num_threads()
         if self.device.type != "cuda":

@@ -92,7 +92,7 @@ class Lanes:
         self.num_lanes = num_lanes
 
     def fix_shapes(self) -> None:
-        """From here on use one lane shape, and separate lanes for latents.
+        """From now on, use one lane shape, and separate lanes for latents.
 
         The shape is the same for all batches: in two lanes rows were not always equal on an H200,
         in four they were (`samples/reproducible.py`).
@@ -113,13 +113,13 @@ class Lanes:
         return lanes[:1] if self._front_shapes else lanes
 
     def use_lanes(self, most: int) -> None:
-        """From here on make batches of at most so many lanes, one of the choices."""
+        """From now on, put at most `most` lanes into a batch, which must be one of the choices."""
         assert most in self.lane_choices, (most, self.lane_choices)
         self.most_lanes = most
 
     def work_bytes(self, most: int) -> int:
-        """Device memory that graphs and eager passes of up to so many lanes will take, without that
-        of graphs captured before.
+        """Device memory that graphs and eager passes of up to `most` lanes will take in addition
+        to the graphs captured before.
         """
         lane = self.lane_buckets[-1]
         # A shape without a graph runs outside of the graphs' pool: half as many lanes, or the next

@@ -289,7 +289,7 @@ class DecoderBlock(nn.Module):
         return h
 
     def work_elements(self, steps: int, has_kernels: bool, unfolds: bool, turns: bool) -> int:
-        """The most elements in memory at a time while `forward` makes more steps of so many.
+        """The most elements in memory at a time while `forward` turns `steps` into more steps.
 
         Args:
             has_kernels: whether units run our kernels. unfolds: whether a library's convolutions

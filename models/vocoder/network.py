@@ -133,10 +133,10 @@ class CodecDecoder(Network):
         return self.bound_(samples.view(batch, frames * self.samples_per_frame))
 
     def work_bytes(self, num_frames: int) -> int:
-        """Device memory that activations of so many frames take at most.
+        """Device memory that activations of `num_frames` frames take at most.
 
         In float32 the workspaces of cuDNN's convolutions too (9.x, H200): where one finds no memory
-        PyTorch silently takes cuDNN's next choice, which rounds otherwise.
+        PyTorch silently takes cuDNN's next choice, which rounds differently.
         """
         x = self.blocks[0].expand.weight.new_empty(0, self.blocks[-1].out_channels)
         has_kernels = has_unit_kernels(x)

@@ -101,8 +101,8 @@ class VocoderRunner:
         self.is_fixed = False  # whether `fix_shapes` was called
 
     def fix_shapes(self) -> None:
-        """From here on use shapes that do not depend on the rows, so that a row's samples are the
-        same in any company: latents are made separately from samples.
+        """From now on, use shapes that do not depend on the rows, so that a row's samples are the
+        same in any batch: latents are made separately from samples.
         """
         self.is_fixed = True
         self.layout.fix_shapes()

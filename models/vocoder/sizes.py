@@ -52,7 +52,7 @@ class DecoderSizes:
 
     def _reaches(self) -> Iterator[Fraction]:
         """How many frames back each convolution after the transformer reaches."""
-        rate = 1  # steps a frame
+        rate = 1  # steps per frame
         for ratio in self.upsampling_ratios:
             rate *= ratio
             yield Fraction(KERNEL - 1, rate)

@@ -73,7 +73,7 @@ def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> No
                 frames=75,
                 audio_s=6.0,
                 request_hash=request_hash(request, info.identity),
-                delivery_hash=writer.delivery_hash,
+                delivery_hash=writer.delivery_hash_of(),
             )
             journal.write(record.to_line())
 

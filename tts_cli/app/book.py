@@ -7,11 +7,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.atomic import write_standalone
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import is_lossy
+from tts_cli.audio.file import FORMATS
 from tts_cli.audio.tags import comment_of
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
@@ -23,7 +23,7 @@ from tts_cli.book.utterances import (
     segment_book,
     to_manifest,
 )
-from tts_cli.config import RunConfig
+from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Count
@@ -34,6 +34,7 @@ from tts_cli.plan.checks import CheckedRows, RowValidator
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
+from tts_cli.setting import Topic
 from tts_cli.sources.chapters import is_language, known_language, picture_suffix
 from tts_cli.sources.decode import known_encoding
 from tts_cli.sources.folder import read_book
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_COVER_BYTES = 20 << 20
+# Settings of the output that rows keep. The others are those of the chapters.
+_OF_ROWS = ("out", "speed", "fit", "save_codes", "mark_key")
 MAX_NAMED = 5  # invalid rows that messages name
 
 
@@ -233,7 +236,7 @@ def read_cover(path: Path) -> bytes:
 
 def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
-    kbps = config.bitrate if is_lossy(config.format) or not is_m4b else None
+    kbps = config.bitrate if FORMATS[config.format].is_lossy or not is_m4b else None
     row_format = "flac" if config.format == "opus" else config.format
     return BookOrder(
         Encoder(replace(config, bitrate=kbps), info.sample_rate_hz),
@@ -253,18 +256,13 @@ def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
     format or loudness need no synthesis.
     """
     is_telephony, has_preset = config.subtype in ("ULAW", "ALAW"), config.preset is not None
-    return replace(
-        config,
-        format=wanted.row_format,
-        subtype="PCM_16" if is_telephony or has_preset else config.subtype,
-        sample_rate=None if has_preset else config.sample_rate,
-        bitrate=None if wanted.row_format in ("wav", "flac") else config.bitrate,
-        preset=None,
-        mark=None,
-        loudness=None,
-        highpass=None,
-        trim=False,
-        pad=None,
-        subtitles=None,  # the chapters have subtitles
-        prune=True,
-    )
+    output = {name: one.default for name, one in SETTINGS.items() if one.topic is Topic.OUTPUT}
+    changed: dict[str, Any] = {
+        **{name: default for name, default in output.items() if name not in _OF_ROWS},
+        "format": wanted.row_format,
+        "subtype": "PCM_16" if is_telephony or has_preset else config.subtype,
+        "sample_rate": None if has_preset else config.sample_rate,
+        "bitrate": config.bitrate if FORMATS[wanted.row_format].is_lossy else None,
+        "prune": True,
+    }
+    return replace(config, **changed)

@@ -77,7 +77,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
     """Check every row of a manifest. Raises ManifestError, UsageError, SetupError."""
     config, info, maker = who_speaks(config, read_info(config))
     require_possible(config, info)
-    plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
+    plan = Plan(source, config, info, maker=maker, decodes_audio=True, keeps=False)
     plan.read()
     warnings = []
     if respelled := plan.planner.care.respelled():
@@ -170,7 +170,7 @@ def unlike_last_run(plan: Plan) -> Differences:
 
 
 def warn_of_space(plan: Plan, out: Path) -> None:
-    """Warn if the disk has too little space for the rows. Raises SetupError: not even for half."""
+    """Warn if the rows do not fit on the disk. Raises SetupError if even half does not fit."""
     if problem := check_space(out, plan.disk_bytes):
         log.warning("%s", problem)
 
@@ -186,7 +186,7 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
     Returns:
         A warning if the estimate does not fit, or None.
     Raises:
-        SetupError: not even half of it fits.
+        SetupError: even half of it does not fit.
     """
     place = out.absolute()
     while not place.exists():

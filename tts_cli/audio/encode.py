@@ -7,7 +7,7 @@ import io
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
@@ -15,7 +15,7 @@ from tts_cli.audio.tags import Tags
 from tts_cli.core import AS_SYNTHESIZED, Encoded, FilePace, Result, Task
 from tts_cli.errors import RowError, UsageError
 from tts_cli.hashing import encode as encode_json
-from tts_cli.hashing import hashed_values, sha256_of
+from tts_cli.hashing import sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,29 +26,6 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """The settings that turn the samples of a row into a file."""
-
-    format: str
-    subtype: str
-    rate_hz: int
-    highpass_hz: float | None = field(default=None, metadata={"as_before": None})
-    trim: str | None = field(default=None, metadata={"as_before": None})  # margin of a trimmed end
-    pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
-    # Measure, level and highest true peak; names such as ebu are resolved.
-    level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
-    kbps: int | None = field(default=None, metadata={"as_before": None})
-    preset: str | None = field(default=None, metadata={"as_before": None})
-    pace: tuple[float, float | None] | None = field(default=None, metadata={"as_before": None})
-    mark: str | None = field(default=None, metadata={"as_before": None})
-
-
-def delivery_hash(delivery: Delivery) -> str:
-    """Return the hash that two files of the same speech share if their delivery is the same."""
-    return sha256_of(encode_json(hashed_values(delivery)))
 
 
 class Encoder:
@@ -67,32 +44,28 @@ class Encoder:
         self.rate_hz = config.sample_rate or native_rate_hz
         self.kbps = config.bitrate
         self.subtype = check_format(config.format, config.subtype, self.rate_hz, self.kbps)
-        from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing  # and numpy with it
+        from tts_cli.audio.treatment import PostProcessing  # and numpy with it
 
-        self.treatment = treatment = PostProcessing.of(config)
-        treatment.require_packages()
-        target, preset = treatment.target, treatment.preset
-        self.delivery = Delivery(
-            self.format,
-            self.subtype,
-            self.rate_hz,
-            treatment.highpass_hz,
-            f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
-            treatment.pad_s if any(treatment.pad_s) else None,
-            None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
-            kbps=self.kbps,
-            preset=None if preset is None else preset.name,
-            mark=config.mark,
-        )
+        self.treatment = PostProcessing.of(config)
+        self.treatment.require_packages()
+        self._mark = config.mark
         self.signer, self.watermark = signer_of(config), watermark_of(config)
-        self.delivery_hash = delivery_hash(self.delivery)  # of most rows
+        self._usual_hash = self._hash_of(self.treatment)  # of most rows
         self.has_codes = config.save_codes
 
-    def delivery_hash_of(self, pace: FilePace) -> str:
-        """Return the hash of the delivery of a row with this pace."""
+    def delivery_hash_of(self, pace: FilePace = AS_SYNTHESIZED) -> str:
+        """Return the hash that two files of the same speech with this pace share if they have the
+        same format and post-processing.
+        """
         if pace == AS_SYNTHESIZED:
-            return self.delivery_hash
-        return delivery_hash(replace(self.delivery, pace=(pace.speed, pace.fit_s)))
+            return self._usual_hash
+        return self._hash_of(replace(self.treatment, pace=pace))
+
+    def _hash_of(self, treatment: PostProcessing) -> str:
+        values = {"format": self.format, "subtype": self.subtype, "rate_hz": self.rate_hz}
+        later = {**treatment.hashed_values(), "kbps": self.kbps, "mark": self._mark}
+        given = {name: value for name, value in later.items() if value is not None}
+        return sha256_of(encode_json(values | given))
 
     @property
     def accepts_int16(self) -> bool:

@@ -10,7 +10,7 @@ import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.audio.bit_rate import check_bit_rate, encoder_options
 from tts_cli.audio.tags import Tags, put_tags, wav_chunk
@@ -22,11 +22,31 @@ if TYPE_CHECKING:
 
     Samples = np.ndarray[Any, Any]
 
-MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
-OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
+
+class AudioFormat(NamedTuple):
+    """A format of files. `config.SUBTYPES` has its name and sample formats."""
+
+    media_type: str  # the part after audio/
+    container: str  # libsndfile's name
+    coding: str | None = None  # libsndfile's name of a lossy format's subtype; None: lossless
+    bytes_per_s: float = 0.0  # of a lossy format with its usual bit rate
+    rates_hz: tuple[int, ...] | None = None  # its sample rates; None: any
+
+    @property
+    def is_lossy(self) -> bool:
+        return self.coding is not None
+
+
+_MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+_OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
+FORMATS = {
+    "wav": AudioFormat("wav", "WAV"),
+    "flac": AudioFormat("flac", "FLAC"),
+    "ogg": AudioFormat("ogg", "OGG", "VORBIS", 10_000.0),
+    "mp3": AudioFormat("mpeg", "MP3", "MPEG_LAYER_III", 10_000.0, _MP3_RATES_HZ),
+    "opus": AudioFormat("ogg", "OGG", "OPUS", 6_000.0, _OPUS_RATES_HZ),
+}
 NOT_FINITE = "the audio contains values that are not numbers"
-_LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III", "opus": "OPUS"}
-_CONTAINERS = {"opus": "OGG"}  # containers not named like the format
 LOSSLESS_SUBTYPES = ("PCM_16", "PCM_24", "FLOAT")
 _BLOCK = 65_536  # samples per call of libsndfile, whose Vorbis encoder overflows on more
 _WAV_TAGS = {  # format tag, bits per sample
@@ -50,33 +70,24 @@ def check_format(format: str, subtype: str, rate_hz: int, kbps: int | None = Non
         UsageError: the format does not support the sample rate or the bit rate.
         SetupError: libsndfile is too old for the format.
     """
-    known_hz = {"mp3": MP3_RATES_HZ, "opus": OPUS_RATES_HZ}.get(format)
-    if known_hz is not None and rate_hz not in known_hz:
-        rates = ", ".join(map(str, known_hz))
+    about = FORMATS[format]
+    if about.rates_hz is not None and rate_hz not in about.rates_hz:
+        rates = ", ".join(map(str, about.rates_hz))
         raise UsageError(
             f"{format} does not support {rate_hz} Hz",
             remedy=f"use --sample-rate with one of {rates}",
         )
-    coding = _LOSSY.get(format, subtype)
+    coding = about.coding or subtype
     if format != "wav":
         import soundfile
 
-        if not soundfile.check_format(container_of(format), coding):
+        if not soundfile.check_format(about.container, coding):
             raise SetupError(
                 f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}",
                 remedy="install a newer soundfile, or use --format wav",
             )
     check_bit_rate(format, rate_hz, kbps)
     return coding
-
-
-def is_lossy(format: str) -> bool:
-    return format in _LOSSY
-
-
-def container_of(format: str) -> str:
-    """Return libsndfile's name of a format's container."""
-    return _CONTAINERS.get(format, format.upper())
 
 
 def resample(
@@ -129,7 +140,8 @@ def encode(
     elif subtype == "PCM_24":
         values = _to_int24(samples) << 8  # libsndfile reads the upper 24 of 32 bits
     buffer = io.BytesIO()
-    options = {"format": container_of(format), **encoder_options(format, rate_hz, kbps)}
+    options = {"format": FORMATS[format].container}
+    options |= encoder_options(format, rate_hz, kbps)
     with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, **options) as file:
         put_tags(file, tags)
         for start in range(0, len(values), _BLOCK):

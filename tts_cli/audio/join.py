@@ -149,7 +149,7 @@ def loud_span(spreads: Array) -> tuple[int, int] | None:
 
 
 def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
-    """Return the start and end of speech in (n,) samples, to a window; (0, n) if all is silent."""
+    """Return the start and end of speech in (n,) samples, in whole windows; (0, n) for silence."""
     window = max(1, round(WINDOW_S * rate_hz))
     whole = len(samples) // window * window
     windows = samples[:whole].astype(np.float32).reshape(-1, window)

@@ -75,7 +75,8 @@ class PostProcessing:
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
     target: LevelTarget | None = None
-    # Limits that the file must meet. Not in the repr, which is part of the keys of older chapters.
+    # Limits that the file must meet. This field and later ones are not in the repr, which is a part
+    # of the keys of chapters.
     preset: Preset | None = field(default=None, repr=False)
     pace: FilePace = field(default=AS_SYNTHESIZED, repr=False)  # of one row
 
@@ -89,6 +90,20 @@ class PostProcessing:
             None if config.loudness is None else LevelTarget.of(config.loudness),
             None if config.preset is None else preset_of(config.preset),
         )
+
+    def hashed_values(self) -> dict[str, Any]:
+        """Return the values that tell two files of the same speech apart, by the names in their
+        hash. A step that is not used has None, and the hash does not contain it.
+        """
+        target, pace = self.target, self.pace
+        return {
+            "highpass_hz": self.highpass_hz,
+            "trim": f"{TRIM_MARGIN_S:g} s" if self.is_trimmed else None,
+            "pad_s": self.pad_s if any(self.pad_s) else None,
+            "level": None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+            "preset": None if self.preset is None else self.preset.name,
+            "pace": None if pace == AS_SYNTHESIZED else (pace.speed, pace.fit_s),
+        }
 
     @cached_property
     def is_none(self) -> bool:

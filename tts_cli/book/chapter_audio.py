@@ -22,8 +22,8 @@ from tts_cli.atomic import atomic_path
 from tts_cli.audio.bit_rate import encoder_options
 from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
+    FORMATS,
     NO_TAGS,
-    container_of,
     to_float,
     to_int16,
     wav_bytes,
@@ -221,7 +221,8 @@ def _open_sink(
             yield wav
             wav.finish()
         return
-    keywords = {"format": container_of(format), **encoder_options(format, rate_hz, options.kbps)}
+    keywords = {"format": FORMATS[format].container}
+    keywords |= encoder_options(format, rate_hz, options.kbps)
     with open(part, "x+b") as file:
         watched = _WatchedFile(file)
         with soundfile.SoundFile(watched, "w", rate_hz, 1, subtype, **keywords) as encoder:

@@ -24,7 +24,7 @@ import soundfile
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import is_lossy
+from tts_cli.audio.file import FORMATS
 from tts_cli.audio.labels import CUE, MAX_TRACKS, cue_sheet, labels
 from tts_cli.audio.labels import SUFFIXES as LABEL_SUFFIXES
 from tts_cli.audio.pacing import Pause, pauses_in
@@ -237,13 +237,14 @@ class _Producer:
             for row in rows
         ]
         try:
-            treatment, delivery = encoder.treatment, encoder.delivery
+            treatment = encoder.treatment
+            preset = treatment.preset and treatment.preset.name
             treated = [] if treatment.is_none else [str(treatment)]
-            file_hz = delivery.preset and encoder.rate_hz
+            file_hz = preset and encoder.rate_hz
             marks = {"c2pa": encoder.signer, "watermark": encoder.watermark}
-            more = (file_hz, encoder.kbps, delivery.preset, *(one for one in marks if marks[one]))
+            more = (file_hz, encoder.kbps, preset, *(one for one in marks if marks[one]))
             treated += [str(more)] if any(more) else []
-            subtype = "PCM_16" if is_lossy(encoder.format) else encoder.subtype
+            subtype = "PCM_16" if FORMATS[encoder.format].is_lossy else encoder.subtype
             key = _key([encoder.format, subtype, *treated, *map(_facts, takes)])
             if (made := self._files.kept(name, key)) is not None:
                 for old, joined in self._before.chapters.values():
@@ -259,7 +260,7 @@ class _Producer:
             self._produced.incomplete.append(f"{name}: {error}")
             return None
         misses = (joined.applied or {}).get("misses", [])
-        for miss in misses if encoder.delivery.preset is None else []:
+        for miss in misses if encoder.treatment.preset is None else []:
             log.warning("%s: %s", name, miss)
         self._note_misses(name, joined)
         return self._files.made(name, key), joined
@@ -270,7 +271,7 @@ class _Producer:
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
         """Note where a chapter does not meet the preset."""
-        if self._wanted.encoder.delivery.preset is not None:
+        if self._wanted.encoder.treatment.preset is not None:
             misses = (joined.applied or {}).get("misses", [])
             self._produced.failing += [f"{name}: {miss}" for miss in misses]
 

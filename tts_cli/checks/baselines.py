@@ -185,7 +185,8 @@ SIMILARITY = VoiceMeasure(
     lambda one: one.similarity.lowest if one.similarity else None, lambda one: voice_of(one.take)
 )
 MOS = VoiceMeasure(lambda one: one.mos.mos if one.mos else None, lambda one: voice_of(one.take))
-_ALL = (PACE, LEVEL, SILENCE, CER, WRONG_LETTERS, LENGTH, SIMILARITY, MOS)
+OF_AUDIO = (CER, WRONG_LETTERS, LENGTH, SIMILARITY, MOS)  # the journal does not have these
+_ALL = (PACE, LEVEL, SILENCE, *OF_AUDIO)
 _UNKNOWN = RobustStats(1.0, math.inf)  # of errors: any value is usual
 
 

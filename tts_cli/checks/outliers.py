@@ -1,7 +1,7 @@
 """Find the takes that should be listened to, by a table of checks.
 
 A take is compared with the usual values of its voice in its folder (`baselines.py`). A difference
-counts if it is audible, and rare: so many robust standard deviations.
+counts if it is audible, and rare: a number of robust standard deviations.
 
 Recognizers make errors, and with some voices more than with others. The limits of these checks
 therefore follow the usual errors of the voice, between a minimum and a maximum. They count letters,
@@ -23,6 +23,7 @@ from tts_cli.checks.baselines import (
     LENGTH,
     LEVEL,
     MOS,
+    OF_AUDIO,
     PACE,
     SILENCE,
     SIMILARITY,
@@ -62,8 +63,6 @@ KINDS: dict[Kind, str] = {
     Kind.QUALITY: "sounds worse than usual for its voice",
     Kind.OTHER: "a note of the run",
 }
-# Kinds that only `check` can find: they need the audio.
-MEASURED_KINDS = (Kind.WORDS, Kind.GARBLED, Kind.LESS, Kind.MORE, Kind.DRIFT, Kind.QUALITY)
 _END_KINDS = {Finish.EARLY: Kind.EARLY, Finish.MAX_FRAMES: Kind.CUT, Finish.STUCK: Kind.STUCK}
 
 ABOVE, BELOW = 1, -1
@@ -127,8 +126,9 @@ def _length_with_phrase(one: Evidence, found: VoiceBaselines) -> float | None:
 class Check(NamedTuple):
     """A rule by which a take is suspect.
 
-    The size of a value is compared with a limit: `minimum`, or, if there is a `maximum`, so many
-    deviations of the baseline between both. The weight of a reason is size / limit.
+    The size of a value is compared with a limit: `minimum`, or, if there is a `maximum`, `rare`
+    deviations of the baseline, but at least the minimum and at most the maximum. The weight of a
+    reason is size / limit.
     """
 
     kind: Kind
@@ -191,6 +191,8 @@ CHECKS = (
     Check(Kind.DRIFT, _of(SIMILARITY), 0.1, _UNLIKE, SIMILARITY, BELOW, _difference, 5.0, math.inf),
     Check(Kind.QUALITY, _of(MOS), 0.5, _RATED, MOS, BELOW, _difference, 4.0, math.inf),
 )
+# Kinds that only `check` can find.
+MEASURED_KINDS = {check.kind for check in CHECKS if check.baseline in OF_AUDIO}
 
 
 def _facts(one: Evidence, value: float, usual: float, size: float) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
 
 
 def middles(takes: Iterable[SpeechSegments]) -> dict[Hashable, Array]:
-    """Return the middle of every voice: (D,) float32 of length 1."""
+    """Return the mean direction of every voice: (D,) float32 of length 1."""
     by_voice: dict[Hashable, list[Array]] = defaultdict(list)
     for take in takes:
         by_voice[take.voice].append(take.units)

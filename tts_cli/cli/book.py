@@ -27,7 +27,6 @@ from tts_cli.setting import Topic
 if TYPE_CHECKING:
     from tts_cli.app.book import BookRun
     from tts_cli.book.produce import Produced
-    from tts_cli.sources.chapters import Book
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,8 @@ def command(ctx: click.Context, /, book: Path, out: Path | None, **options: Any)
         raise click.MissingParameter(ctx=ctx, param=param)
     config = RunConfig.from_options({**options, "out": out})
     work = BookRun(book, config, out or Path(), is_m4b=config.join == "m4b" and not is_list)
-    log_warnings(work.book)
+    for warning in capped(work.book.warnings, MAX_WARNINGS, "... and {} more like these"):
+        log.warning("%s", warning)
     if out is None or is_list:
         return list_chapters(work, config)
     show_chapters(work, config)
@@ -100,11 +100,6 @@ def command(ctx: click.Context, /, book: Path, out: Path | None, **options: Any)
     made = work.join()
     show_book(made, config, work.num_chapters)
     return exit_code or int(bool(made.incomplete or made.failing))
-
-
-def log_warnings(book: Book) -> None:
-    for warning in capped(book.warnings, MAX_WARNINGS, "... and {} more like these"):
-        log.warning("%s", warning)
 
 
 def show_chapters(work: BookRun, config: RunConfig) -> None:

@@ -86,7 +86,9 @@ def verify_command(paths: tuple[Path, ...], **options: Any) -> int:
         echo_json({"files": facts, "marked": num_marked})
         return int(num_marked < len(facts))
     for one in facts:
-        echo(f"{one['path']}: {credentials_line(one)}{watermark_line(one)}")
+        score = one["watermark"]
+        watermark = "" if score is None else f"; watermark score {score:.2f}"
+        echo(f"{one['path']}: {credentials_line(one)}{watermark}")
     echo(f"{num_marked} of {counted(len(facts), 'file')} marked")
     return int(num_marked < len(facts))
 
@@ -98,8 +100,3 @@ def credentials_line(one: dict[str, Any]) -> str:
     kind = "generated audio" if one["is_generated"] else "of unknown origin"
     trust = "" if one["is_trusted"] else ", which is on no trust list"
     return f"{state}, {kind}, signed by {one['signer']}{trust}"
-
-
-def watermark_line(one: dict[str, Any]) -> str:
-    score = one["watermark"]
-    return "" if score is None else f"; watermark score {score:.2f}"

@@ -212,7 +212,7 @@ _COUNTED = {
 }
 
 
-_MAX_STRANGERS = 100  # characters that a message lists
+_MAX_VOICELESS = 100  # characters that a message lists
 
 
 def first_of(found: Count) -> str:
@@ -236,16 +236,16 @@ def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
         yield line
 
 
-def invalid_lines(events: Events, manifest: str, strangers: Collection[str]) -> Iterator[str]:
+def invalid_lines(events: Events, manifest: str, voiceless: Collection[str]) -> Iterator[str]:
     """Yield the errors about invalid rows.
 
     Args:
-        strangers: characters that have no voice.
+        voiceless: characters that have no voice.
     """
     yield from row_lines(events, Event.INVALID, manifest)
-    if len(strangers) > 1:
-        named = first_few([*map(shown, strangers)], _MAX_STRANGERS)
-        yield f"{manifest}: {len(strangers)} characters have no voice: {named}"
+    if len(voiceless) > 1:
+        named = first_few([*map(shown, voiceless)], _MAX_VOICELESS)
+        yield f"{manifest}: {len(voiceless)} characters have no voice: {named}"
 
 
 def note_lines(events: Events, manifest: str) -> list[str]:

@@ -41,12 +41,12 @@ _CHOICE_HINTS = {
     **dict.fromkeys(
         ("fp16", "float16", "half"), "Use bfloat16; float16 overflows in these models."
     ),
-    **dict.fromkeys(("bf16",), "Use bfloat16."),
+    "bf16": "Use bfloat16.",
     **dict.fromkeys(("fp32", "float"), "Use float32."),
     **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "Use PCM_16."),
     **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "Use PCM_24."),
     **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "Use FLOAT, the widest format."),
-    **dict.fromkeys(("opus", "vorbis"), "Use ogg for Vorbis."),
+    "vorbis": "Use ogg for Vorbis.",
 }
 _LOCAL = ("verbose", "quiet", "debug")  # allowed before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # Python's logger for warnings of libraries

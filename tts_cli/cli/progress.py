@@ -155,7 +155,7 @@ class RunScreen:
 
     def problems(self, plan: Plan) -> None:
         level = logging.WARNING if self._config.skip_invalid else logging.ERROR
-        for line in msg.invalid_lines(plan.events, plan.source.name, plan.strangers):
+        for line in msg.invalid_lines(plan.events, plan.source.name, plan.voiceless):
             log.log(level, "%s", line)
         for line in msg.note_lines(plan.events, plan.source.name):
             log.warning("%s", line)

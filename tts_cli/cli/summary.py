@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_REASON_CHARS = 160
 MAX_FAILURES = 5  # failed rows that the summary names
-LENGTH_SLACK_S = 5.0
+LENGTH_SLACK_S = 5.0  # the length of short texts varies by as much
 MAX_NAMED = 20  # checked rows that the summary names
 MAX_RETRIES = 100
 
@@ -246,20 +246,13 @@ def _row_lines(totals: Mapping[str, Any], is_retry: bool) -> list[str]:
     if totals["xrt"] is not None:
         audio, wall = shown_duration(audio_s), shown_duration(totals["wall_s"])
         lines.append(msg.SPEED.format(audio=audio, wall=wall, xrt=totals["xrt"]))
-    if is_length_off(audio_s, expected_s):
+    if expected_s > 0 and abs(audio_s - expected_s) > max(expected_s / 3, LENGTH_SLACK_S):
         lines.append(msg.LENGTH_IS_OFF.format(audio_s=audio_s, expected_s=expected_s))
     if totals["wordless"]:
         lines.append(msg.SILENT.format(rows=msg.rows_are(totals["wordless"])))
     if totals["suspect"]:
         lines.append(msg.SUSPECT.format(rows=msg.rows_are(totals["suspect"])))
     return lines
-
-
-def is_length_off(audio_s: float, expected_s: float) -> bool:
-    """Return whether the audio of a run is a third longer or shorter than its texts usually take.
-    The length of short texts varies, so differences below `LENGTH_SLACK_S` are ignored.
-    """
-    return expected_s > 0 and abs(audio_s - expected_s) > max(expected_s / 3, LENGTH_SLACK_S)
 
 
 def _cost_lines(totals: Mapping[str, Any]) -> list[str]:

@@ -202,7 +202,7 @@ def _as_dict(report: DryRunReport) -> dict[str, Any]:
             | {"message": row.message}
             for row in plan.invalid
         ],
-        "strangers": list(plan.strangers),
+        "strangers": list(plan.voiceless),
         "made_voices": plan.voices.facts(),
     }
 

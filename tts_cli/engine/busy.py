@@ -55,7 +55,7 @@ class BusyMeter:
         self._pending: deque[DeviceSpan] = deque()
 
     def start(self) -> None:
-        """Count from here on; only the first call has an effect."""
+        """Begin to count; only the first call has an effect."""
         if self._run is None:
             self._run = DeviceSpan(self.device)
 

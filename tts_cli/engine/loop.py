@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Frames between two reads of the status on a GPU. A finished row idles for one and a half times as
-# many, and the host has the time of so many frames for everything between two launches. Nothing
-# else depends on it.
+# many frames, and everything that the host does between two launches must fit into their time.
+# Nothing else depends on it.
 POLL_FRAMES = 2
 # Rows that the scheduler looks ahead, 10 KB of prompt each: if they are not all of the run's, long
 # rows may come last. Sorting them takes 0.6 ms per admission.

@@ -93,7 +93,7 @@ class Layout:
 
 
 class AudioFolder(Layout):
-    """See the module."""
+    """Audiofolder of the library `datasets`."""
 
     hub_files = "{split}/**"
 
@@ -123,7 +123,7 @@ def _csv_line(cells: Sequence[Any]) -> bytes:
 
 
 class LJSpeech(Layout):
-    """See the module."""
+    """The layout of LJSpeech."""
 
     def add(self, row: ExportRow, split: str) -> None:
         name = self.context.place(row, "wavs").removesuffix(".wav")
@@ -138,7 +138,7 @@ class LJSpeech(Layout):
 
 
 class NeMo(Layout):
-    """See the module."""
+    """Manifests of NVIDIA NeMo."""
 
     def __init__(self, context: LayoutContext) -> None:
         super().__init__(context)
@@ -219,7 +219,7 @@ class Sharded(Layout):
 
 
 class WebDataset(Sharded):
-    """See the module."""
+    """Tar files of WebDataset."""
 
     has_dots = False
     file_name = "{split}-{number:06d}.tar"

@@ -27,7 +27,7 @@ _NAMES = {str: "string", int: "int64", float: "float64", bool: "bool"}  # in bot
 
 
 class Parquet(Sharded):
-    """See the module. Raises SetupError if pyarrow is not installed."""
+    """Parquet files of a data set. Raises SetupError if pyarrow is not installed."""
 
     file_name = "{split}-{number:05d}.parquet"
 

@@ -86,7 +86,7 @@ class ExportRow:
 
 
 def extra_name(name: str) -> str:
-    """Return the name that a extra column has in a data set, where reserved names have precedence.
+    """Return the name that an extra column has in a data set, where reserved names have precedence.
     `datasets` would open the values of a column whose name ends in `file_name`.
     """
     if name.casefold().endswith(("file_name", "file_names")):

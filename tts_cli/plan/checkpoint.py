@@ -76,9 +76,7 @@ def prompt_counter(config: RunConfig) -> Count:
         raise SetupError(str(error)) from None
 
 
-@lru_cache(maxsize=1)
-def _prompt_counter(source: str, revision: str | None) -> Count:
-    return load_prompt_counter(source, revision)
+_prompt_counter = lru_cache(maxsize=1)(load_prompt_counter)
 
 
 def read_info(config: RunConfig) -> ModelInfo:

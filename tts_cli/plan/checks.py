@@ -76,8 +76,10 @@ class CheckedRows:
         """
         out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
-        rows = read_rows(self._source)
-        for row in map(self._edited, rows) if self._edits else rows:
+        rows: Iterable[Row | BadRow] = read_rows(self._source)
+        if self._edits:
+            rows = (self._edits.get(row.id or "", row) for row in rows)
+        for row in rows:
             if row.id is not None:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
                 first = self._places.setdefault(id_hash(fold_id(row.id)), place)
@@ -94,9 +96,6 @@ class CheckedRows:
             if 4 * len(row_id) > longest and len(row_id.encode("utf-8", "surrogatepass")) > longest:
                 row = _bad(row, f"its path in --out is longer than {MAX_PATH_BYTES} bytes")
             yield row
-
-    def _edited(self, row: Row | BadRow) -> Row | BadRow:
-        return self._edits.get(row.id or "", row)
 
     def has_id(self, row_id: str) -> bool:
         """Return whether a row that was read has this id, ignoring letter case."""
@@ -200,7 +199,7 @@ def _seconds_problem(seconds: float, info: ModelInfo) -> str | None:
 
 _MAX_CAST = 20
 _MAX_REMEMBERED = 4096
-_MAX_STRANGERS = 1000
+_MAX_VOICELESS = 1000
 
 
 class RowValidator:
@@ -220,7 +219,7 @@ class RowValidator:
         self.voices = VoiceStore(config.voice_dir)
         check_settings(config, info, self.voices)
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
-        self.strangers: dict[str, None] = {}  # characters without a voice, in order
+        self.voiceless: dict[str, None] = {}  # characters without a voice, in order
         self._is_voice_needed = info.needs_reference and config.voice is None and not makes_voices
         self._makes_voices = makes_voices and config.free_voice != "each"
         self._could_make = makes_voices and not self._makes_voices
@@ -279,8 +278,8 @@ class RowValidator:
             return with_character(row, character)
         if self.cast.path is None and (self._makes_voices or row.voice or row.ref_audio):
             return row
-        if len(self.strangers) < _MAX_STRANGERS:
-            self.strangers[name] = None
+        if len(self.voiceless) < _MAX_VOICELESS:
+            self.voiceless[name] = None
         raise RowProblem(self._unknown(name))
 
     def _character(self, name: str) -> Row | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.audio.file import FORMATS
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.events import Event, Events
@@ -46,13 +47,8 @@ def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: Mode
     """Estimate the bytes that `rows` files with `audio_s` seconds in all take."""
     rate_hz = config.sample_rate or info.sample_rate_hz
     width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4, "ULAW": 1, "ALAW": 1}[config.subtype]
-    per_second = {
-        "wav": float(rate_hz * width),
-        "flac": 0.65 * rate_hz * width,
-        "ogg": 10_000.0,
-        "mp3": 10_000.0,
-        "opus": 6_000.0,
-    }[config.format]
+    packed = 0.65 if config.format == "flac" else 1.0
+    per_second = FORMATS[config.format].bytes_per_s or packed * rate_hz * width
     per_row = 4096 + 700  # a partly used block, a line of timings.jsonl
     if config.save_codes:
         per_row += 4096

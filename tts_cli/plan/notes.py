@@ -113,17 +113,19 @@ class Notes:
         for markup in markup_in(text, info.pace):
             yield Note(Event.MARKUP, str(markup), markup.kind)
 
-    def of_recording(self, row: Row, cloning: Cloning, *, is_heard: bool = False) -> Iterator[Note]:
+    def of_recording(
+        self, row: Row, cloning: Cloning, decodes_audio: bool = False
+    ) -> Iterator[Note]:
         """Yield the notes on the recording that a row clones. Raises RowError: it cannot be used.
 
         Args:
-            is_heard: decode the recording, to find one without a voice.
+            decodes_audio: decode the recording, to find one without a voice.
         """
         if row.ref_audio is None:
             return
         if problem := cloning.transcript_problem(row.ref_audio, row.ref_text):
             yield Note(Event.RECORDING, problem)
-        for oddity in cloning.files.heard(row.ref_audio) if is_heard else ():
+        for oddity in cloning.files.heard(row.ref_audio) if decodes_audio else ():
             yield Note(Event.RECORDING, oddity)
 
     def of_due(

@@ -32,7 +32,7 @@ from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
 from tts_cli.sources.item import Manifest, SpeakerNames
 from tts_cli.store.reencode import ReencodeJob
-from tts_cli.store.results import writer_threads
+from tts_cli.store.results import committer_threads
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
 from tts_cli.voices.generated import PREFIX
@@ -54,14 +54,14 @@ class Plan:
         needs: sizes of the rows to synthesize.
         back: ids of removed rows that can be restored.
         invalid: the first invalid rows.
-        strangers: the first characters that have no voice.
+        voiceless: the first characters that have no voice.
         audio_s, disk_bytes: estimates of the audio to synthesize and the bytes to write.
     Args:
         config, info: settings and checkpoint of the rows, see `who_speaks`.
         maker: the checkpoint that generates voices; None: the same one.
         folder: the output folder; None: every row is new.
         edits: rows in place of those of the manifest, by id.
-        is_heard: decode recordings to clone, to find those without a voice.
+        decodes_audio: decode recordings to clone, to find those without a voice.
         keeps: spool the tasks; False: only count them.
     """
 
@@ -75,13 +75,13 @@ class Plan:
         maker: VoiceDesigner | None = None,
         voices: VoiceStore | None = None,
         edits: Mapping[str, Row] | None = None,
-        is_heard: bool = False,
+        decodes_audio: bool = False,
         keeps: bool = True,
     ) -> None:
         self.source = source
         self.config = config
         self.info = info
-        self.is_heard = is_heard
+        self._decodes_audio = decodes_audio
         self.planner = Resolver(config, info, maker, voices)
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.validator, edits)
@@ -103,7 +103,7 @@ class Plan:
         self.events, self.needs = Events(), Needs()
         self.back: list[str] = []  # ids of rows to restore
         self.invalid: list[BadRow] = []  # the first ones
-        self.strangers = self.planner.validator.strangers
+        self.voiceless = self.planner.validator.voiceless
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
         self._orders: Spool[ReencodeJob] = Spool("files", out)
@@ -160,12 +160,12 @@ class Plan:
             if self.config.subtitles and self._keeps:
                 self._texts.add(row)
             if not is_mine:
-                if self.voices.is_one and self.voices.is_asked:
+                if self.voices.is_asked:
                     request, _, _ = self.planner.count_voice(row)
                     self.voices.count_lost(request, row.id, self._diff.take_of)
                 continue
             resolved = self.planner.resolve(row)
-            if self.voices.is_one and self.voices.is_asked:
+            if self.voices.is_asked:
                 self.voices.count_lost(resolved.request, row.id, self._diff.take_of)
             events.add(Event.SELECTED, row.id, chars=len(row.text))
             if resolved.is_silent:
@@ -255,10 +255,10 @@ class Plan:
         return iter(self._texts)
 
     def due(self, keep: Keep, fail: Callable[[BadRow], None]) -> Iterator[Task | None]:
-        """Yield the tasks to synthesize. Writer threads commit silent and invalid rows, for which
+        """Yield the tasks to synthesize. Other threads commit silent and invalid rows, for which
         None is yielded.
         """
-        with writer_threads() as write:
+        with committer_threads() as write:
             for found in self:
                 if isinstance(found, BadRow):
                     write(partial(fail, found))
@@ -303,7 +303,7 @@ class Plan:
             if resolved.problem:
                 raise RowError(resolved.problem)
             if row.ref_audio is not None and not is_silent:
-                for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
+                for note in notes.of_recording(row, self.planner.cloning, self._decodes_audio):
                     self._note(row, note)
             action = self._diff.action(resolved, events)
             job = None if self.config.overwrite else action.job

@@ -7,7 +7,7 @@ A row without a letter or digit is not given to a model, which would hallucinate
 decides whether it becomes silence or fails. It has no frames: its codes have the shape (0, K).
 
 There are three hashes: `request_hash` of everything that reaches the model, `content_hash` of the
-content alone (a pinned take fits its row while it is equal), and `Encoder.delivery_hash` of the
+content alone (a pinned take fits its row while it is equal), and `Encoder.delivery_hash_of` of the
 file's format and processing.
 """
 

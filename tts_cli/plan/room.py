@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 
-# Prompt tokens, with so many reference frames; None: no voice is cloned.
+# Prompt tokens of a request with a number of reference frames; None: no voice is cloned.
 Count = Callable[["SpeechRequest", "int | None"], int]
 _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
@@ -158,11 +158,10 @@ def usual_needs(
         max_frames=frames,
     )
     needs = Needs()
-    needs.add(request, info, _longest_reference(config, info) if info.can_clone else None)
+    voice = None
+    if info.can_clone:  # the longest reference
+        frames = math.ceil((MAX_SECONDS + reference_silence_s(config, info)) / info.frame_s) + 1
+        voice = VoiceKey("", frames, TRANSCRIPT_BYTES)
+    needs.add(request, info, voice)
     needs.rows = rows
     return needs
-
-
-def _longest_reference(config: RunConfig, info: ModelInfo) -> VoiceKey:
-    seconds = MAX_SECONDS + reference_silence_s(config, info)
-    return VoiceKey("", math.ceil(seconds / info.frame_s) + 1, TRANSCRIPT_BYTES)

@@ -193,7 +193,8 @@ class SplitRule:
             said = text[stretch.start : stretch.end]
             pause_s = stretch.pause_after_s
             if is_wordless(said, self.info.pace):
-                tags += self._tags_of(said)
+                markup = self._pace.markup
+                tags += "".join(re.findall(markup, said)) if markup else ""
                 if cuts:
                     cuts[-1] = cuts[-1].with_pause(pause_s)
                 elif pause_s is not None:
@@ -208,10 +209,6 @@ class SplitRule:
                 tags, lead_s = "", None
             cuts[-1] = cuts[-1].with_pause(pause_s)
         return cuts
-
-    def _tags_of(self, text: str) -> str:
-        pattern = self._pace.markup
-        return "" if pattern is None else "".join(re.findall(pattern, text))
 
     def _spans(self, text: str) -> list[Part]:
         pace = self._pace

@@ -43,9 +43,7 @@ class _Row:
     files: dict[int, list[Path]]
 
 
-def droppable(
-    out: Path, journal: Journal, before_s: float | None, approved: Takes = frozenset()
-) -> Droppable:
+def droppable(out: Path, journal: Journal, before_s: float | None, approved: Takes) -> Droppable:
     """Count the files that can be deleted.
 
     Args:

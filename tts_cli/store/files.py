@@ -91,12 +91,16 @@ def owner_of(name: str) -> tuple[str, int | None] | None:
     return (row_id, int(found[1])) if found else None
 
 
+def own_names(row_id: str) -> list[str]:
+    """Return all names, relative to the folder, that files of a row may have outside `takes/`."""
+    return [f"{front}{row_id}{one}" for front in ("", f"{TRUNCATED}/") for one in ROW_SUFFIXES]
+
+
 def is_file_of(row_id: str, name: str) -> bool:
     """Whether a name, relative to the folder, is one that files of a row have."""
-    own = (f"{front}{row_id}{suffix}" for front in ("", f"{TRUNCATED}/") for suffix in ROW_SUFFIXES)
     take = name.removeprefix(f"{TAKES}/{row_id}/")
     is_of_take = take != name and "/" not in take and take.endswith(ROW_SUFFIXES)
-    return is_of_take or name in own
+    return is_of_take or name in own_names(row_id)
 
 
 class SharedNames:

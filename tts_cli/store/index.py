@@ -112,7 +112,7 @@ class IndexedTake(NamedTuple):
 
     @property
     def has_number(self) -> bool:
-        """Whether its number is taken for ever: it was ok once, or a user's file has it."""
+        """Whether its number is taken forever: it was ok once, or a user's file has it."""
         return self.good is not None or self.is_users
 
 

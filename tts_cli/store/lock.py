@@ -89,7 +89,8 @@ class FolderLock:
             has_flock = None
             try:
                 has_flock = _try_flock(handle)
-                owner = _read_owner(handle)
+                os.lseek(handle, 0, os.SEEK_SET)
+                owner = _owner_in(os.read(handle, _MAX_BYTES))
                 if has_flock is False:
                     raise self._refusal(owner)
                 if not self._is_current(handle):  # its last owner removed it meanwhile
@@ -208,13 +209,8 @@ def boot_id() -> str | None:
         return None
 
 
-def _read_owner(handle: int) -> dict[str, Any] | None:
-    """Return the content of the lock file; None if it is empty or torn."""
-    os.lseek(handle, 0, os.SEEK_SET)
-    return _owner_in(os.read(handle, _MAX_BYTES))
-
-
 def _owner_in(raw: bytes) -> dict[str, Any] | None:
+    """Return the content of the lock file; None if it is empty or torn."""
     try:
         owner = json.loads(raw)
     except (ValueError, RecursionError):

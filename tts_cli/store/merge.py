@@ -369,7 +369,8 @@ class Merger:
                         changes += self._changes(index, journal, take)
                     commits.commit(*changes)
                     for take in batch:
-                        if any(self._has_derived(index, take.id, one) for one in NESTED_SUFFIXES):
+                        own = self._folder(index) / take.id
+                        if any(os.path.lexists(f"{own}{one}") for one in NESTED_SUFFIXES):
                             shared = shared or SharedNames(one.id for one in journal.takes())
                         self._copy_derived(index, take.id, shared)
                 except (OSError, RowError) as error:
@@ -469,9 +470,6 @@ class Merger:
         if owner is None or id_problem(owner[0]):
             return False
         return PlainFiles(self._folder(index)).size(self._folder(index) / name) is not None
-
-    def _has_derived(self, index: int, row_id: str, suffix: str) -> bool:
-        return os.path.lexists(self._folder(index) / f"{row_id}{suffix}")
 
     def _copy_derived(self, index: int, row_id: str, shared: SharedNames | None) -> None:
         """Copy subtitles and word times of a row that the target lacks."""

@@ -76,7 +76,7 @@ def reencode(
     pending: deque[tuple[str, Future[JournalEntry]]] = deque()
 
     def collect(most: int) -> None:
-        """Wait until at most so many files are pending."""
+        """Wait until at most `most` files are pending."""
         while len(pending) > most:
             signals.check()
             row_id, future = pending.popleft()

@@ -1,7 +1,7 @@
 """Results of rows: their journal entries, and their commits.
 
 The files of a result are encoded and staged, and its entry is appended. Silent and invalid rows are
-committed by writer threads (`writer_threads`).
+committed by threads of their own (`committer_threads`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tts_cli.text.pauses import without_pauses
 
 log = logging.getLogger(__name__)
 
-WRITERS = 24  # threads; they wait for the disk, which syncs for many concurrently
+COMMITTERS = 24  # threads; they wait for the disk, which syncs for many concurrently
 MAX_WAITING = 256  # calls, before a further one waits
 _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
-def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalEntry:
+def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
     """Return the entry of a row that cannot be synthesized."""
     known: dict[str, Any] = {}
     if bad.row is not None:
@@ -178,12 +178,12 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
 
 
 @contextmanager
-def writer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Yield a function that lets writer threads make a call, so that its caller does not wait for
+def committer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Yield a function that lets another thread make a call, so that its caller does not wait for
     the disk. The function and the end of the block raise the error of an earlier call.
     """
     waiting: deque[Future[object]] = deque()
-    with ThreadPoolExecutor(WRITERS, "writer") as pool:
+    with ThreadPoolExecutor(COMMITTERS, "committer") as pool:
 
         def write(call: Callable[[], object]) -> None:
             waiting.append(pool.submit(call))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tts_cli.audio.file import LOSSLESS_SUBTYPES, is_whole_wav
+from tts_cli.audio.file import FORMATS, LOSSLESS_SUBTYPES, is_whole_wav
 from tts_cli.core import Finish
 from tts_cli.errors import RowError
 from tts_cli.sources.ids import TAKES, id_problem
@@ -32,7 +32,8 @@ from tts_cli.text.pauses import without_pauses
 
 Array = np.ndarray[Any, Any]
 
-LOSSLESS_SUFFIXES = (".wav", ".flac")
+# Suffixes of lossless files -> the names that libsndfile has for their formats.
+_LOSSLESS = {f".{name}": one.container for name, one in FORMATS.items() if not one.is_lossy}
 _ORIGINAL = ".original"  # in earlier versions, after the name of a source
 MAX_SECONDS = 7_200.0  # of one row's audio; 20,000 characters are 25 minutes
 
@@ -173,7 +174,7 @@ def _is_name_of(name: str, record: JournalEntry) -> bool:
     path = PurePosixPath(name.removesuffix(_ORIGINAL))
     names = {f"{record.id}{path.suffix}", take_name(record.id, record.take, path.suffix)}
     is_source = name == take_name(record.id, record.take, f"{SOURCE_MARK}{path.suffix}")
-    return path.suffix in LOSSLESS_SUFFIXES and (str(path) in names or is_source)
+    return path.suffix in _LOSSLESS and (str(path) in names or is_source)
 
 
 def _check_audio(path: Path, native_rate_hz: int) -> None:
@@ -183,7 +184,7 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
         about = soundfile.info(path)
     except (soundfile.LibsndfileError, OSError) as error:
         raise RowError(f"{path} cannot be read: {error}") from error
-    if about.format not in ("WAV", "FLAC") or about.subtype not in LOSSLESS_SUBTYPES:
+    if about.format not in _LOSSLESS.values() or about.subtype not in LOSSLESS_SUBTYPES:
         raise RowError(f"{path} is in a lossy format")
     if about.channels != 1 or not 0 < about.frames <= MAX_SECONDS * about.samplerate:
         raise RowError(f"{path} is not the audio of a row")

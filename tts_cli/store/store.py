@@ -38,7 +38,7 @@ from tts_cli.errors import (
     writing,
 )
 from tts_cli.named import counted
-from tts_cli.sources.ids import TAKES, TRUNCATED, id_problem, natural_order
+from tts_cli.sources.ids import TAKES, id_problem, natural_order
 from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
 from tts_cli.store.entry import JournalEntry
@@ -46,11 +46,11 @@ from tts_cli.store.files import (
     CHECKS_NAME,
     JOURNAL_NAME,
     REVIEWS_NAME,
-    ROW_SUFFIXES,
     SOURCE_MARK,
     AudioWriter,
     PlainFiles,
     audio_suffix,
+    own_names,
     prepare_folder,
     size_and_sha256,
     take_name,
@@ -376,8 +376,7 @@ class Store:
 
     def has_files(self, row_id: str) -> bool:
         """Return whether any file has a name of the row."""
-        names = (f"{front}{row_id}{one}" for front in ("", f"{TRUNCATED}/") for one in ROW_SUFFIXES)
-        return any(os.path.lexists(self.out / name) for name in names)
+        return any(os.path.lexists(self.out / name) for name in own_names(row_id))
 
     @cached_property
     def derived(self) -> DerivedFiles:

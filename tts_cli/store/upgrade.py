@@ -96,7 +96,9 @@ class _Upgrade:
         if (self.out / REMOVED).is_dir():
             for entry in list(self._entries(f'"path": "{REMOVED}/'.encode())):
                 self._from_removed(entry)
-            _remove_empty(self.out / REMOVED)
+            for folder, _, _ in os.walk(self.out / REMOVED, topdown=False):
+                if not os.listdir(folder):
+                    os.rmdir(folder)
         for entry in list(self._journal.removed_rows()):
             for suffix in ROW_SUFFIXES if id_problem(entry.id) is None else ():
                 self._move(f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix))
@@ -227,10 +229,3 @@ class _Upgrade:
         self._inside.make_room(target)
         os.rename(source, target)
         self.count += 1
-
-
-def _remove_empty(top: Path) -> None:
-    """Remove folders that are empty."""
-    for folder, _, _ in os.walk(top, topdown=False):
-        if not os.listdir(folder):
-            os.rmdir(folder)

@@ -44,7 +44,7 @@ class Screen:
         self.told.append((ended - failed, failed))
 
     def problems(self, plan: Any) -> None:
-        self.told.append(list(invalid_lines(plan.events, "m", plan.strangers)))
+        self.told.append(list(invalid_lines(plan.events, "m", plan.voiceless)))
 
     def choices(self, plan: Any, unlike: Any) -> None:
         self.told.append(plan.num_pending)

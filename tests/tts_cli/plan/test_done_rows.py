@@ -20,7 +20,7 @@ import pytest
 
 from models.base import ModelInfo
 from models.pace import Pace
-from tts_cli.audio.encode import Delivery, delivery_hash
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status, TakeRef, Task
@@ -111,7 +111,7 @@ def new(old: Spoken) -> Spoken:
     due = old.due(overwrite=True)
     with Journal(old.path) as journal:
         for row in due:
-            delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
+            delivery = Encoder(RunConfig(), 24_000).delivery_hash_of()
             journal.append(
                 JournalEntry(
                     row.id, Status.OK, request_hash=row.request_hash, delivery_hash=delivery
@@ -193,7 +193,7 @@ def test_only_rows_in_parts_are_due_for_it(new: Spoken) -> None:
 
 def test_a_row_in_parts_stays_done_until_they_change(new: Spoken) -> None:
     new.info = replace(new.info, pace=Pace(longest_chars=10))
-    delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
+    delivery = Encoder(RunConfig(), 24_000).delivery_hash_of()
     with Journal(new.path) as journal:
         for row in new.due(overwrite=True):
             digest = row.request_hash

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 import torch
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.audio.encode import Delivery, delivery_hash
+from tts_cli.audio.encode import Encoder
+from tts_cli.config import SETTINGS, RunConfig
+from tts_cli.core import FilePace
 from tts_cli.plan.resolve import content_hash, request_hash
+from tts_cli.setting import Topic
 
 PLAIN = SpeechRequest("hi", seed=3)
 FULL = SpeechRequest(
@@ -35,8 +39,10 @@ FULL = SpeechRequest(
     ref_text="Hello.",
     clone_mode="icl",
 )
-WAV = Delivery("wav", "PCM_16", 24_000)
-FLAC = Delivery("flac", "PCM_24", 48_000)
+
+
+def delivery_hash(**settings: Any) -> str:
+    return Encoder(RunConfig(**settings), 24_000).delivery_hash_of()
 
 
 def test_published_hashes() -> None:
@@ -49,10 +55,8 @@ def test_published_hashes() -> None:
     assert request_hash(FULL, "m", "d" * 64) == (
         "75baa1ccbcafb77755d6c410d16976f282bb29e208821d5d474e05f1d453f72b"
     )
-    assert delivery_hash(WAV) == (
-        "659e4de8a7fc6ef021f54da2e943fc23761abf5e2538af381ac6b5e28d0eee79"
-    )
-    assert delivery_hash(FLAC) == (
+    assert delivery_hash() == ("659e4de8a7fc6ef021f54da2e943fc23761abf5e2538af381ac6b5e28d0eee79")
+    assert delivery_hash(format="flac", subtype="PCM_24", sample_rate=48_000) == (
         "1e645ef7e029af0ed98333bc0f0341adbd50166881affd04e7da51bcd9663074"
     )
 
@@ -97,9 +101,35 @@ def test_a_chosen_take_fits_its_row_however_that_is_drawn() -> None:
     assert len(hashes | {content_hash(PLAIN, "m", None, {"max_chars": 60})}) == len(others) + 4
 
 
-def test_the_delivery_sees_format_subtype_and_rate() -> None:
-    changed = [replace(WAV, format="flac"), replace(WAV, subtype="FLOAT"), replace(WAV, rate_hz=1)]
-    assert len({delivery_hash(delivery) for delivery in [WAV, *changed]}) == 4
+# Settings of the output that change no audio file: its place, its key, and files next to it.
+NO_DELIVERY = {"out", "mark_key", "save_codes", "subtitles"}
+# Settings that act through the pace of each row.
+OF_A_ROW = {"speed", "fit"}
+CHANGED: dict[str, dict[str, Any]] = {
+    "format": {"format": "flac"},
+    "subtype": {"subtype": "FLOAT"},
+    "sample_rate": {"sample_rate": 48_000},
+    "bitrate": {"format": "mp3", "bitrate": 128},
+    "preset": {"preset": "game"},
+    "loudness": {"loudness": "ebu"},
+    "highpass": {"highpass": 80.0},
+    "trim": {"trim": True},
+    "pad": {"pad": (0.5, 1.0)},
+    "mark": {"mark": "c2pa"},
+}
+
+
+def test_the_delivery_sees_every_setting_of_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting that it does not see would leave finished rows as they are."""
+    monkeypatch.setattr("tts_cli.audio.encode.signer_of", lambda config: None)
+    output = {name for name, one in SETTINGS.items() if one.topic is Topic.OUTPUT}
+    assert output == CHANGED.keys() | NO_DELIVERY | OF_A_ROW
+    hashes = {delivery_hash(**settings) for settings in CHANGED.values()}
+    assert len(hashes | {delivery_hash()}) == len(CHANGED) + 1
+    assert delivery_hash(pad=(0.0, 0.0)) == delivery_hash()
+    encoder = Encoder(RunConfig(), 24_000)
+    paces = [FilePace(), FilePace(1.5), FilePace(fit_s=2.0)]
+    assert len({encoder.delivery_hash_of(pace) for pace in paces}) == 3
 
 
 def test_a_reference_counts_by_content() -> None:
@@ -126,20 +156,12 @@ class LaterRequest(SpeechRequest):
     pace: float = field(default=1.0, metadata={"as_before": 1.0})
 
 
-@dataclass(frozen=True)
-class LaterDelivery(Delivery):
-    loudness: str | None = field(default=None, metadata={"as_before": None})
-
-
 @pytest.mark.parametrize("pace", [1.0, 1.5])
 @pytest.mark.parametrize("later", [0.0, 0.5])
-@pytest.mark.parametrize("loudness", [None, "ebu"])
 def test_a_field_added_later_is_left_out_while_it_changes_nothing(
-    pace: float, later: float, loudness: str | None
+    pace: float, later: float
 ) -> None:
     sampling = LaterSampling(**vars(PLAIN.sampling), later=later)
     request = LaterRequest(**{**vars(PLAIN), "sampling": sampling, "pace": pace})
-    delivery = LaterDelivery(**vars(WAV), loudness=loudness)
     is_same = (pace, later) == (1.0, 0.0)
     assert (request_hash(request, "m") == request_hash(PLAIN, "m")) is is_same
-    assert (delivery_hash(delivery) == delivery_hash(WAV)) is (loudness is None)

@@ -164,7 +164,7 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
     many = jsonl(*({"voice": f"v{number}"} for number in range(30)))
     source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + many)
     plan = check_manifest(source, CONFIG, make_info())
-    lines = list(invalid_lines(plan.events, source.name, plan.strangers))
+    lines = list(invalid_lines(plan.events, source.name, plan.voiceless))
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
     assert lines[20] == f"{source.name}: 11 more invalid rows"
@@ -336,6 +336,7 @@ def test_estimates(make_info: MakeInfo) -> None:
 @pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
     count = 2_000
+    check_manifest(make_source(jsonl({"id": "a"}), "one.jsonl"), CONFIG, make_info())  # tables
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
     tracemalloc.start()
     assert check_manifest(source, CONFIG, make_info()).events.num(Event.VALID) == count

@@ -27,6 +27,7 @@ from starlette.routing import Route
 
 from tts_cli.app.review.folder import Outlines, ReviewFolder, TakeKey
 from tts_cli.app.review.retakes import Retake, Retakes, Rewording
+from tts_cli.audio.file import FORMATS
 from tts_cli.checks.page.build import build_page
 from tts_cli.checks.reviews import Decision
 from tts_cli.errors import FolderLocked, Interrupted, SetupError, TtsCliError, writing
@@ -42,7 +43,6 @@ HEADERS = {
     "x-frame-options": "DENY",
 }
 SITES = ("same-origin", "none")  # in `Sec-Fetch-Site`; none: the user opened the address
-AUDIO_TYPES = {".wav": "wav", ".flac": "flac", ".mp3": "mpeg", ".ogg": "ogg", ".opus": "ogg"}
 
 
 def serve(
@@ -89,7 +89,8 @@ def make_app(folder: ReviewFolder, retakes: Retakes, port: int, token: str) -> S
         path = folder.audio((request.path_params["row_id"], request.path_params["take"]))
         if path is None:
             return PlainTextResponse("There is no such file.", 404)
-        return FileResponse(path, media_type=f"audio/{AUDIO_TYPES.get(path.suffix, 'x-unknown')}")
+        about = FORMATS.get(path.suffix.removeprefix("."))
+        return FileResponse(path, media_type=f"audio/{about.media_type if about else 'x-unknown'}")
 
     def changes(after: int) -> dict[str, Any]:
         return {**folder.changes(after), "jobs": retakes.jobs[-MAX_JOBS:]}

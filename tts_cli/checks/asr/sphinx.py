@@ -196,7 +196,7 @@ def _aligned(samples: sound.Array, passage: Passage) -> list[AlignedWord] | None
 def _said(
     parts: list[tuple[float, float, float]], spelling: list[tuple[str, Known] | None]
 ) -> AlignedWord:
-    """Return a word by start, end and log likelihood of its parts."""
+    """Return a word, given the start, end and log likelihood of each of its parts."""
     frames = sum(end_s - start_s for start_s, end_s, _ in parts) / FRAME_S
     score = math.exp(sum(one for *_, one in parts) / max(frames, 1.0))
     is_guess = any(entry is None or entry[1] is Known.LETTERS for entry in spelling)
