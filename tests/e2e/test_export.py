@@ -305,7 +305,9 @@ def test_the_card(bench: Workbench) -> None:
     yaml = pytest.importorskip("yaml")
     model = {"source": "/home/me/secret/ckpt", "family": "fish_speech", "identity": "abc123"}
     licence = "Fish Audio Research License"
-    made = run(model={**model, "licence": licence}, settings={"seed": 3, "ref_root": "/home/me"})
+    told = {"seed": 3, "preset": "acx", "speed": 1.2, "mark": "c2pa", "lexicon": "/home/me/l.tsv"}
+    settings = {**told, "ref_root": "/home/me"}
+    made = run(model={**model, "licence": licence}, settings=settings)
     lines = [record("a", language="no"), record("b", language="english", voice="a|b<x>")]
     write_folder(bench.folder / "wavs", lines, runs=[made])
     exported(bench, "parquet", "--split", "train=0.5,valid=0.5")
@@ -322,6 +324,9 @@ def test_the_card(bench: Workbench) -> None:
     assert "Fish Audio Research License" in body
     assert r"a\|b\<x\>" in body
     assert "- source: ckpt" in body
+    del told["lexicon"]  # a path
+    last = body.split("Settings of the folder's last run:")[1]
+    assert json.loads(re.search(r"{.*}", last)[0]) == told
     state = (bench.folder / "parquet" / "export.json").read_text()
     assert "/home/me" not in card + state
 
