@@ -89,6 +89,7 @@ class ListForm:
     line: re.Pattern[str] | None  # with the groups id, speaker, time and text
     head: re.Pattern[str] | None  # a line about the next lines, with the groups speaker and time
     skip: re.Pattern[str] | None  # lines that are not read
+    head_lines: int = 1
 
 
 @dataclass

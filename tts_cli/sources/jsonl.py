@@ -129,18 +129,26 @@ def document_items(text: Document) -> Iterator[Item]:
 
 
 def _lists_of(value: Any) -> list[str]:
-    """Return the keys of the lists of rows in an envelope: those with texts, or the first one."""
+    """Return the keys of the lists of rows in an envelope: those with texts, or the first one,
+    rather with something that may be the text.
+    """
     lists = {
         key: all(row is None or _has_text(row) for row in one)
         for key, one in (value.items() if isinstance(value, dict) else ())
         if isinstance(one, list) and any(one) and all(isinstance(row, dict | None) for row in one)
     }
     with_texts = [key for key, has_texts in lists.items() if has_texts]
-    return with_texts or ([] if _has_text(value) else list(lists)[:1])
+    others = [] if _has_text(value) else [key for key in lists if not is_field(key)]
+    likely = [key for key in others if _may_have_text(value[key][-1])]
+    return with_texts or (likely or others)[:1]
 
 
 def _has_text(value: Any) -> bool:
     return isinstance(value, dict) and not {"text", "input"}.isdisjoint(value)
+
+
+def _may_have_text(value: Any) -> bool:
+    return isinstance(value, dict) and "text" in guess_mapping(value).values()
 
 
 def _is_table(value: Any) -> bool:

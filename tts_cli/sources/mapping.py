@@ -26,7 +26,7 @@ from tts_cli.text.languages import code_of, is_code
 ERROR, KEEP, DROP = EXTRAS
 _NAMES = Path(__file__).parent / "data" / "columns.toml"
 _MAX_NAMED = 8
-_MIN_RATIO = 0.75  # of similarity; "context" does not mean "text"
+_MIN_RATIO = 0.76  # of similarity; "context" does not mean "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
 
 MAX_NAME_CHARS = 200

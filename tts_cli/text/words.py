@@ -163,13 +163,22 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(
         "{",
         _PLACEHOLDER,
-        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}"
+        r"\{ ?[$#]?[\w.]{1,60} ?(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?"
+        r"\}"
         r"|\{\w{1,40}, ?(?:plural|select)(?:ordinal)?,|\{\{\s*[\w.]{1,60}\s*\}\}",
     ),
     _kind(
         "%",
         _PLACEHOLDER,
-        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:0?\d?(?:\.\d)?[sdifu]\b|@|\(\w+\)[sdif])",
+        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:0?\d?(?:\.\d)?(?:l?l?[du]|[sif])\b|@"
+        r"|\(\w+\)[sdif]|L?[1-9]\d?\b(?!\s?%)|n\b|[A-Z][A-Z_]{1,40}%)",
+    ),
+    _kind("$", _PLACEHOLDER, r"(?<![\w$])\$(?:[a-z_]\w{2,40}|t\()"),  # Twine, Yarn, i18next
+    _kind("<", _PLACEHOLDER, r"<[A-Za-z][\w.-]+\s?/>|<(?:[@#!]|a?:\w+:)[\w|&^-]{1,60}>"),  # Slack
+    # RPG Maker: names and values; colours, pictures, sizes and waits.
+    _kind("\\", _PLACEHOLDER, r"\\[nNvVpP]\[\w{1,8}\]|\\G(?!\w)"),
+    _kind(
+        "\\", _TAG, r"\\(?![nNvVpP]\[)[A-Za-z]{1,3}\[\d{1,3}\]|(?<![:\\])\\[.|!<>^{}$](?!\w)", ""
     ),
     _kind("://", "a web address", r"\b(?:https?|ftp)://\S"),
     _kind("www.", "a web address", r"\bwww\.[\w-]+\.\w"),
@@ -190,13 +199,19 @@ _KINDS: tuple[_Kind, ...] = (
     _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
     _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
     _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
+    _kind(":", "an emoji", r"(?<![\w:]):(?:[a-z][a-z0-9_+-]{2,40}|[+-]1):(?![\w:])"),
     _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});", r"\g<0>"),
     _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
-    _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
+    _kind(
+        "\\",
+        "a written line end",
+        r"(?<![\w:\\])\\[nNr](?!\[)|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)",
+        "\n",
+    ),
     _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
 )
 _EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
-_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#:{PICTURES}]")  # one look at what most texts have none of
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
 # SSML: breaks, which become pauses, and substitutions.
 _BREAK = re.compile(

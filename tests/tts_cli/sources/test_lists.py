@@ -112,7 +112,8 @@ def test_tables_that_are_called_txt(
         ("[S1] Hello. [S2] Good day.", ["[S1]"]),
         ("[door slams] Who is it?", ["[door slams]"]),
         ("[x] Call Ada.", ["[x]"]),
-        ("They [the old hands] left. [12] The sum [a] of [x](y).", []),
+        ("They [the old hands] left. The sum [a] of [x](y).", []),
+        ("It rained.[12] Then [3](x) it stopped.", ["[12]"]),
     ],
 )
 def test_marks_of_transcripts(text: str, marks: list[str]) -> None:
