@@ -182,13 +182,8 @@ def _telling_words(sample: bytes, name: str) -> str:
 def tell_encoding(found: Encoding, name: str) -> Encoding:
     """Log how a file is read, unless it is plain UTF-8, and return the encoding."""
     if found.words:
-        log.warning(
-            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding",
-            name,
-            found.name,
-            found.reason,
-            found.words,
-        )
+        told = "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding"
+        log.warning(told, name, found.name, found.reason, found.words)
     elif found.name != UTF_8:
         log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
     return found

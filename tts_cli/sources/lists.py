@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.plain import read_table
 from tts_cli.sources.dialect import MAX_PARTS, is_audio, path_id
@@ -34,16 +34,14 @@ _INVISIBLE = "\r\n\t \u200e\ufeff"  # at the ends of lines
 
 @cache
 def _forms() -> tuple[ListForm, ...]:
-    return tuple(
-        ListForm(
-            one["name"],
-            _compiled(one.get("line")),
-            _compiled(one.get("head")),
-            _compiled(one.get("skip")),
-            one.get("head_lines", 1),
-        )
-        for one in read_table(_TABLE)["form"]
-    )
+    found: list[dict[str, Any]] = [
+        {
+            key: re.compile(one) if key in ("line", "head", "skip") else one
+            for key, one in form.items()
+        }
+        for form in read_table(_TABLE)["form"]
+    ]
+    return tuple(ListForm(**values) for values in found)
 
 
 def _is_of(form: ListForm, lines: list[str]) -> bool:
@@ -75,10 +73,6 @@ def _is_of(form: ListForm, lines: list[str]) -> bool:
 def _id_of(found: re.Match[str]) -> str:
     """Return the id of a line, which may be the path of a recording."""
     return path_id(found["id"], MAX_PARTS) if is_audio(found["id"]) else found["id"]
-
-
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    return None if pattern is None else re.compile(pattern)
 
 
 def find_list(sample: list[str], name: str) -> ListForm | None:

@@ -99,10 +99,12 @@ def build_row(
         given.pop("id", None)
         fields = {name: _convert(name, value, is_text) for name, value in given.items()}
         if "text" not in fields:
-            fits = {
-                key: field for key, field in guess_mapping(extra or ()).items() if field == "text"
-            }
-            raise RowProblem(f"has no text; add {as_flag(fits)}" if fits else "has no text")
+            texts = [key for key, value in (extra or {}).items() if isinstance(value, str)]
+            fits = {key: field for key, field in guess_mapping(texts).items() if field == "text"}
+            fits = fits or ({"KEY": "text"} if extra and not is_text else {})
+            raise RowProblem(
+                "has no text" + (f"; name its text with {as_flag(fits)}" if fits else "")
+            )
         if strips_markup:
             fields["text"] = _without_markup(fields["text"])
         if row_id is None:
