@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 MAX_CHARS = 16 << 20
 _LEFT_OUT = re.compile(r"/\*.*?\*/|\[\[.*?\]\]", re.DOTALL)
 _TITLE_PAGE = re.compile(r"\A(?:[^\W\d_][\w ]{0,40}:[^\n]*\n(?:[ \t]+[^\n]*\n)*)+(?=\s*(?:\n|\Z))")
+SCENE = re.compile(r"\s*(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)\.[ ]", re.IGNORECASE)
 _SCENE = re.compile(r"\.(?=[^.\s])|(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)[. ]", re.IGNORECASE)
 _SCENE_NUMBER = re.compile(r"\s*#[\w.-]+#$")
 _ESCAPED = re.compile(r"\\\*|\\(?=_)")  # asterisks that are no emphasis

@@ -71,12 +71,8 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
             f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"
         )
     if grid.unsupported and is_first:
-        log.warning(
-            "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first",
-            name,
-            len(grid.unsupported),
-            grid.unsupported[0],
-        )
+        told = "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first"
+        log.warning(told, name, len(grid.unsupported), grid.unsupported[0])
 
 
 def _open(data: bytes, name: str) -> XlsxFile | OdsFile | XlsFile:

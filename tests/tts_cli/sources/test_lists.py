@@ -105,6 +105,13 @@ def test_tables_that_are_called_txt(
     assert "looks like a table with a header" in caplog.text
 
 
+def test_a_screenplay_that_is_called_txt(
+    make_source: MakeSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows_of(make_source("INT. ROOM - DAY\n\nANNA\nCome in.\n", "m.txt"))
+    assert "if it is a screenplay, add --manifest-format fountain" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "marks"),
     [
