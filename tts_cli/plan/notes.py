@@ -114,10 +114,10 @@ class Notes:
         if wrong := garbled(text):
             problem = f"contains {wrong!r}, which is text decoded in a wrong encoding"
             yield Note(Event.GARBLED, f"{problem}; take it from its source again", "garbled")
-        found = {markup.kind: str(markup) for markup in markup_in(written, info.pace)}
-        for markup in markup_in(text, info.pace):  # without what the lexicon replaces
-            if shown := found.get(markup.kind):
-                yield Note(Event.MARKUP, shown, markup.kind)
+        if markups := markup_in(text, info.pace):  # without what the lexicon replaces
+            shown = {one.kind: str(one) for one in markup_in(written, info.pace)}
+            for kind in (one.kind for one in markups if one.kind in shown):
+                yield Note(Event.MARKUP, shown[kind], kind)
 
     def of_recording(self, row: Row, cloning: Cloning, *, is_heard: bool = False) -> Iterator[Note]:
         """Yield the notes on the recording that a row clones. Raises RowError: it cannot be used.

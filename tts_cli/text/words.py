@@ -123,7 +123,8 @@ _KINDS = tuple(
     for one in load_table("markup")["kind"]
 )
 _EMOJI_KIND = _Kind("", "an emoji", re.compile(f"[{PICTURES}]"))
-_SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#:{PICTURES}]")  # one look at what most texts have none of
+# One look at what most texts have none of.
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#{PICTURES}]|:[a-z+-]")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
 _PATTERNS = {
     name: re.compile(_words_put(one)) for name, one in load_table("markup")["patterns"].items()
