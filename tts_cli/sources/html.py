@@ -356,7 +356,7 @@ class HtmlReader:
             return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
             return False
-        text = text_of(element)
+        text = "".join(element.itertext()).strip()
         if not _NOTE_MARK.fullmatch(text):
             return False
         parent = element.getparent()

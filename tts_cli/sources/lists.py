@@ -88,12 +88,8 @@ def find_list(sample: list[str], name: str) -> ListForm | None:
         is_certain = _has_ids(form) and all(
             any(part and part.fullmatch(line) for part in (form.line, form.skip)) for line in lines
         )
-        log.log(
-            logging.INFO if is_certain else logging.WARNING,
-            "%s: read as %s; add --manifest-format txt to read all of each line",
-            name,
-            form.name,
-        )
+        told = "%s: read as %s; add --manifest-format txt to read all of each line"
+        log.log(logging.INFO if is_certain else logging.WARNING, told, name, form.name)
     return form
 
 
