@@ -86,7 +86,7 @@ def load_document(file: TextIO, name: str) -> Document | None:
         try:
             Document(document.content, name).value()
         except (ManifestError, RowProblem) as error:
-            if re.match(r"\s*[^\n]+\n\s*\{|[^\n]*\Z", document.content.rstrip()):
+            if re.match(r"\s*[^\n]+\n\s*\{|[^\n]*\Z", document.content.strip()):
                 return None
             if isinstance(error, RowProblem):
                 raise ManifestError(f"{name}: {error}", "fix it") from None
