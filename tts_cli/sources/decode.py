@@ -35,13 +35,14 @@ _OLD = (
     *(_WESTERN, "cp1250", "iso8859_2", "cp1251", "cp1253", "cp1254", "cp1257"),
     *("cp932", "gb18030", "big5", "cp949", "euc_jp", "koi8_r", "mac_roman", "cp850"),
 )
-_SLACK = 0.03  # by which the coherence of the western one may be lower
+_SLACK = 0.06  # by which the coherence of the western one may be lower
 _NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 # Signs inside of words that show a wrong encoding: of Polish, of DOS and the Mac read as Windows',
 # of Hungarian read as western, of Japanese read as Korean.
 _NO_WORD = re.compile(
-    r"[^\W\d_][±¹³¿‚„†‡ˆ‰][^\W\d_]|[a-zß-ÿ][À-ÖØ-ÞŠŒŽ]|[a-z]õ\b|[가-힣][ㄱ-ㆎ][가-힣]"
+    r"[^\W\d_][±¹³¿‚„†‡ˆ‰§ƒ][^\W\d_]|[a-zß-ÿ][À-ÖØ-ÞŠŒŽŸˇ]|[a-z]õ\b|[가-힣][ㄱ-ㆎ][가-힣]"
+    r"|[◊∞░-▓]|[Łł]\d|\d[\u0370-\u04ff]\d|(?<![ｦ-ﾟ])[ｦ-ﾟ](?=[A-Za-z0-9 ])"
 )
 _JIS = re.compile(rb"\x1b\$[@B]|\x1b\([IJ]")  # ISO-2022-JP changes its set of characters
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8

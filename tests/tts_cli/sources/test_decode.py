@@ -61,6 +61,7 @@ def test_western_where_nothing_fits_better(make_source: MakeSource, text: str) -
 OLD = {
     "en": ["The café is closed.", "“No,” she said. Don’t be late."],
     "fr": ["Le bac part à trois heures.", "Il a plu toute la journée, j’ai dû rentrer."],
+    "de": ["Das Mädchen lächelte müde.", "Es heißt „Gruß“.", "Schöne Grüße aus Köln."],
     "fr_dos": ["Le bac part à trois heures.", "Il a plu toute la journée."],
     "pt_dos": ["A balsa sai às três horas.", "Ninguém levantou os olhos. Não há mais pão."],
     "sv_dos": ["Färjan går klockan tre på måndag.", "Ingen såg upp från näten."],
@@ -74,6 +75,7 @@ OLD = {
 @pytest.mark.parametrize(
     ("key", "encoding"),
     [
+        *(("en", "cp1252"), ("de", "cp1252"), ("de", "mac_roman")),
         *(("en", "mac_roman"), ("fr", "cp1252"), ("fr", "mac_roman"), ("fr_dos", "cp850")),
         *(("pt_dos", "cp850"), ("sv_dos", "cp865"), ("hu", "cp1250"), ("cs", "iso8859_2")),
         *(("pl", "iso8859_2"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ja", "shift_jis")),
