@@ -28,6 +28,7 @@ _MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several l
 _MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # of lines that are about others
 _MIN_KEYS = 0.8  # of lines with a key
 _MIN_DIFFERENT = 0.7  # of keys; one that occurs again is reported with its row
+_PATTERNS = ("line", "head", "skip")  # of a form
 _CONTINUED = re.compile(r"\\\n[ \t]*")
 _INVISIBLE = "\r\n\t \u200e\ufeff"  # at the ends of lines
 
@@ -35,10 +36,7 @@ _INVISIBLE = "\r\n\t \u200e\ufeff"  # at the ends of lines
 @cache
 def _forms() -> tuple[ListForm, ...]:
     found: list[dict[str, Any]] = [
-        {
-            key: re.compile(one) if key in ("line", "head", "skip") else one
-            for key, one in form.items()
-        }
+        {key: re.compile(one) if key in _PATTERNS else one for key, one in form.items()}
         for form in read_table(_TABLE)["form"]
     ]
     return tuple(ListForm(**values) for values in found)

@@ -61,8 +61,9 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
             form = Dialect("", advice=columns_advice(sample))
             header = TableHeader(cells, source.columns, f"{name}:{line}", form)
             continue
+        cells += [""] * (len(header.fields) - len(cells))  # --columns may name more
         for column, target in enumerate(header.fields if grid.merged else ()):
-            if target not in ("id", "text"):  # one text is one row
+            if target not in ("id", "text", "input"):  # one text is one row
                 cells[column] = cells[column] or grid.merged.get((index, column), "")
         problem = _problem(index, cells, grid, header) if has_problem else None
         yield header.item(cells, line) if problem is None else Item(line, problem=problem)

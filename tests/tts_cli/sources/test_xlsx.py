@@ -331,14 +331,15 @@ def test_names_of_columns() -> None:
 def test_a_sheet_without_a_header(make_source: MakeSource) -> None:
     content = workbook([["a_1", "The lamp is lit.", None], ["a_2", "Mind the step.", "x"]])
     assert "if it is already a row, add --columns id,text" in refused(make_source, content)
-    source = make_source(content, "m.xlsx")
-    object.__setattr__(source, "rules", ReadOptions(columns=("id", "text")))
-    object.__setattr__(source, "columns", ColumnMapping({}, "drop"))
-    rows = [row for row in read_rows(source) if isinstance(row, Row)]
-    assert [(row.id, row.text) for row in rows] == [
-        ("a_1", "The lamp is lit."),
-        ("a_2", "Mind the step."),
-    ]
+    for names in (("id", "text"), ("id", "text", "", "instruct")):
+        source = make_source(content, "m.xlsx")
+        object.__setattr__(source, "rules", ReadOptions(columns=names))
+        object.__setattr__(source, "columns", ColumnMapping({}, "drop"))
+        rows = [row for row in read_rows(source) if isinstance(row, Row)]
+        assert [(row.id, row.text) for row in rows] == [
+            ("a_1", "The lamp is lit."),
+            ("a_2", "Mind the step."),
+        ]
     source = make_source(workbook([["id", "text"], ["a", "x"]]), "n.xlsx")
     object.__setattr__(source, "rules", ReadOptions(columns=("id", "text")))
     with pytest.raises(ManifestError, match="has column names, but --columns is given too"):
