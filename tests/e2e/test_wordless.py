@@ -185,3 +185,12 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert found["wordless"] == 3
     spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
     assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
+
+
+def test_markup_is_shown_as_it_is_written(bench: Workbench) -> None:
+    """Not with its figures as words, which a user could not search for."""
+    manifest = bench.write([{"id": "a", "text": "It rained [1] on {0} of 3 May."}])
+    result = bench.run("validate", manifest, "--model", bench.model, "--normalize", "english")
+    assert "the mark of a note ('[1]') would be read aloud" in result.err
+    assert "a placeholder ('{0} of 3 May.') would be read aloud" in result.err
+    assert "[one]" not in result.err

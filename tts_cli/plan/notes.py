@@ -74,18 +74,18 @@ class Notes:
                 why = "of unknown language, so figures stay as written; "
                 why += "give --language, or a language with --normalize"
             yield Note(Event.UNREAD, kind=why, what=why)
-        text, has_marks = request.text, has_pauses(row.text)
+        text, written, has_marks = request.text, row.text, has_pauses(row.text)
         if has_marks and not has_pauses(text):
             lost = "its pauses are left out, because its voice would change after a pause"
             yield Note(Event.PAUSES, lost)
         elif has_marks:
-            text = without_pauses(text)
+            text, written = without_pauses(text), without_pauses(written)
         if "[" in row.text:  # as it is written: figures of `text` may be words already
             unread = row.text if info.pace is None else info.pace.without_markup(row.text)
             for name, mark in transcript_marks(unread):
                 yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)
         if _PLAIN.fullmatch(text) is None or "www." in text:
-            yield from self._of_odd_text(text, request.language)
+            yield from self._of_odd_text(text, written, request.language)
         cue_s = None if row.extra is None else cue_length_s(row.extra)
         if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
             late = f"takes about {needed_s:.1f} s, but its cue has only {cue_s:.1f} s"
@@ -97,8 +97,12 @@ class Notes:
             why = "so its voice is not described to this checkpoint"
             yield Note(Event.NO_INSTRUCT, f"has no instruct, {why}")
 
-    def _of_odd_text(self, text: str, language: str) -> Iterator[Note]:
-        """Yield the notes on a text with figures, markup or letters of another script."""
+    def _of_odd_text(self, text: str, written: str, language: str) -> Iterator[Note]:
+        """Yield the notes on a text with figures, markup or letters of another script.
+
+        Args:
+            written: the text of the row, in which a user can search for its markup.
+        """
         info = self._info
         if figure := self._care.left_as_written(text, language):
             left = "is not understood and left as written; add it to a --lexicon"
@@ -110,8 +114,10 @@ class Notes:
         if wrong := garbled(text):
             problem = f"contains {wrong!r}, which is text decoded in a wrong encoding"
             yield Note(Event.GARBLED, f"{problem}; take it from its source again", "garbled")
-        for markup in markup_in(text, info.pace):
-            yield Note(Event.MARKUP, str(markup), markup.kind)
+        if markups := markup_in(text, info.pace):  # without what the lexicon replaces
+            shown = {one.kind: str(one) for one in markup_in(written, info.pace)}
+            for kind in (one.kind for one in markups if one.kind in shown):
+                yield Note(Event.MARKUP, shown[kind], kind)
 
     def of_recording(
         self, row: Row, cloning: Cloning, decodes_audio: bool = False

@@ -29,7 +29,9 @@ _KEY = re.compile(r"[A-Z][A-Z0-9]+|(?=\S*[_./:\d-])[^\W\d][\w./:-]*")  # others 
 _CHARSET = re.compile(rb"Content-Type:[^\n]*charset=((?!CHARSET)[\w.-]{1,40})")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": " "}
-_NATIVE = ("ph", "bpt", "ept", "it", "x", "bx", "ex", "sc", "ec", "pc")  # code inside of a text
+_NATIVE = ("ph", "bpt", "ept", "it", "x", "bx", "ex", "sc", "ec")  # code inside of a text
+_REFERENCE = re.compile(r"\s*@(?:[\w.]+:)?string/\S+\s*")  # to another string of Android
+_MNEMONIC = re.compile(r"&(?=[&\w])")  # before the letter of a key, in Qt
 _OUTDATED = ("unfinished", "vanished", "obsolete")
 
 
@@ -134,7 +136,8 @@ def _android(root: Any) -> Iterator[_Entry]:
             (f"{key}/{item.get('quantity') or nth}", item) for nth, item in enumerate(inner)
         ]
         for name, string in strings:
-            text = _ESCAPE.sub(_unescaped, re.sub(r"\s+|(?<!\\)\"", _as_android, _text(string)))
+            text = _REFERENCE.sub("", _text(string))
+            text = _ESCAPE.sub(_unescaped, re.sub(r"\s+|(?<!\\)\"", _as_android, text))
             yield _Entry(string.sourceline, (name,), "", text.strip(), {})
 
 
@@ -149,7 +152,7 @@ def _unescaped(found: re.Match[str]) -> str:
 def _xliff(root: Any) -> Iterator[_Entry]:
     for unit in root.iter("{*}trans-unit", "{*}unit"):
         file = next(unit.iterancestors("{*}file"))
-        segments = list(unit.iter("{*}segment")) or [unit]
+        segments = list(unit.iter("{*}segment", "{*}ignorable")) or [unit]
         source, text = (
             "".join(_text(one.find(f"{{*}}{tag}")) for one in segments)
             for tag in ("source", "target")
@@ -163,10 +166,11 @@ def _xliff(root: Any) -> Iterator[_Entry]:
 
 def _resx(root: Any) -> Iterator[_Entry]:
     for one in root.iterfind("{*}data"):
-        if not (one.get("type") or one.get("mimetype")):  # those are pictures and objects
+        key = one.get("name") or ""
+        is_object = one.get("type") or one.get("mimetype")  # such as a picture
+        if not is_object and not key.startswith(">>"):  # the form's designer wrote those
             comment = _text(one.find("{*}comment"))
             extra = {"comment": comment} if comment else {}
-            key = one.get("name") or ""
             yield _Entry(one.sourceline, (key,), "", _text(one.find("{*}value")), extra)
 
 
@@ -176,9 +180,12 @@ def _qt(root: Any) -> Iterator[_Entry]:
         is_good = translation is not None and translation.get("type") not in _OUTDATED
         context = _text(one.getparent().find("{*}name"))
         source = _text(one.find("{*}source"))
-        text = _text(translation) if is_good else ""
+        forms = list(one.iterfind("{*}translation/{*}numerusform")) or [translation]
         extra = {"context": context, "source": source}
-        yield _Entry(one.sourceline, (one.get("id") or "",), source, text, extra)
+        for nth, form in enumerate(forms):
+            text = _MNEMONIC.sub("", _text(form)) if is_good else ""
+            key = (one.get("id") or "") + (f"/{nth}" if one.get("id") and forms[1:] else "")
+            yield _Entry(one.sourceline, (key,), source, text, extra)
 
 
 _READERS = {"resources": _android, "xliff": _xliff, "root": _resx, "ts": _qt}

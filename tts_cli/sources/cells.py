@@ -42,6 +42,7 @@ class Grid:
     num_hidden: int = 0  # rows
     unsupported: list[str] = field(default_factory=list)  # cells with an unsupported number format
     cells: list[list[str]] = field(default_factory=list)  # of each row
+    merged: dict[tuple[int, int], str] = field(default_factory=dict)  # below the first of a range
     _num_cells: int = 0
 
     def put(self, row: int, column: int, text: str) -> None:

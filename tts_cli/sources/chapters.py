@@ -28,9 +28,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from tts_cli.errors import ManifestError
+from tts_cli.plain import read_table
 from tts_cli.text.boundaries import is_cjk
 from tts_cli.text.languages import code_of, named_language
 from tts_cli.text.pauses import pause_problem, without_pauses
@@ -198,7 +200,8 @@ _SHIFTED = re.compile(
 _NOTE_NUMBER = re.compile(r"[\[(]?\*?\d{1,4}[\])]?|[*†‡§¶]{1,4}")
 _POWER = re.compile(r"[+\u2212-]?(?:\d{1,4}|n)")
 # 10, cm, x; after other text a raised number belongs to a note.
-_BASE = re.compile(r"\d{1,3}|\d+\.\d+|[^\W\d_]{1,3}|\)")
+_WORDS = read_table(Path(__file__).parent / "data/print.toml")["short_words"].split()
+_BASE = re.compile(rf"\d{{1,3}}|\d+\.\d+|(?!(?i:{'|'.join(_WORDS)})\Z)[^\W\d_]{{1,3}}|\)")
 
 
 def settle_raised(text: str) -> tuple[str, int]:

@@ -32,13 +32,21 @@ _MARKS = (  # longest first: UTF-32 begins as UTF-16 does
 )
 _WESTERN = "cp1252"
 _OLD = (
-    *(_WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "cp1257"),
+    *(_WESTERN, "cp1250", "iso8859_2", "cp1251", "cp1253", "cp1254", "cp1257"),
     *("cp932", "gb18030", "big5", "cp949", "euc_jp", "koi8_r", "mac_roman", "cp850"),
 )
-_SLACK = 0.03  # by which the coherence of the western one may be lower
+_SLACK = 0.06  # by which the coherence of the western one may be lower
 _NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-_NO_WORD = re.compile(r"[^\W\d_][¹³¿][^\W\d_]")  # Polish, read as another language
+# Signs inside of words that show a wrong encoding: of Polish, of DOS and the Mac read as Windows',
+# of Hungarian read as western, of Japanese read as Korean.
+_NO_WORD = re.compile(
+    r"[^\W\d_][±¹³¿‚„†‡ˆ‰§ƒ][^\W\d_]|[a-zß-ÿ][À-ÖØ-ÞŠŒŽŸˇ]|[a-z]õ\b|[가-힣][ㄱ-ㆎ][가-힣]"
+    r"|[◊∞░-▓]|[Łł]\d|\d[\u0370-\u04ff]\d|(?<![ｦ-ﾟ])[ｦ-ﾟ](?=[A-Za-z0-9 ])"
+)
+_JIS = re.compile(rb"\x1b\$[@B]|\x1b\([IJ]")  # ISO-2022-JP changes its set of characters
+_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
+_LINE_END = re.compile(rb"[\r\n]")
 _MAX_WORDS = 3
 # Signs of English texts in cp1252: after an ASCII letter, digit or mark or before one, a dash, an
 # ellipsis, quotation marks, signs of money and trade, a bullet; a single sign between two letters
@@ -82,7 +90,10 @@ def marked_encoding(start: bytes) -> Encoding | None:
             return Encoding(name, reason)
     half = len(start) // 2
     for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if half > 1 and start[first : 2 * half : 2].count(0) > _NUL_SHARE * half:
+        text = codecs.getincrementaldecoder(name)("replace").decode(start)
+        is_text = "\n" in text and "".join(text.split()).isprintable()  # of few NULs: Japanese
+        num_nuls = start[first : 2 * half : 2].count(0)
+        if half > 1 and num_nuls and (is_text or num_nuls > _NUL_SHARE * half):
             return Encoding(name, "by the NULs between its letters")
     return None
 
@@ -93,7 +104,7 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
     Args:
         blocks: the whole text.
     """
-    decode = codecs.getincrementaldecoder(UTF_8)("replace").decode
+    decode = codecs.getincrementaldecoder(UTF_8)("surrogateescape").decode
     sample = bytearray()
     is_utf8, num_bad, num_good = True, 0, 0
     rest = b""
@@ -102,20 +113,22 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
         if is_first and (marked := marked_encoding(block)):
             return marked  # with a mark of UTF-8, invalid bytes are errors
         is_first = False
+        if _JIS.search(block):
+            return Encoding("iso2022_jp_ext", "by its escape sequences")
         if block.isascii() and not rest and is_utf8:
             decode(block)  # completes a character of the block before
             continue
         text = decode(block)
-        bad = text.count("\ufffd")
+        bad = len(_ESCAPED.findall(text))
         num_bad += bad
         if not block.isascii():
-            num_good += sum(map(len, re.findall(r"[^\x00-\x7f\ufffd]+", text)))
+            num_good += sum(map(len, re.findall("[^\x00-\x7f\udc80-\udcff]+", text)))
         is_utf8 = is_utf8 and not bad
         if len(sample) < MAX_SAMPLE_BYTES:
-            lines = (rest + block).split(b"\n")
+            lines = _LINE_END.split(rest + block)
             rest = lines.pop()[-MAX_SAMPLE_BYTES:]
             sample += b"\n".join(line for line in lines if not line.isascii()) + b"\n"
-    num_bad += decode(b"", final=True).count("\ufffd")
+    num_bad += len(decode(b"", final=True))
     if not num_bad or num_good > num_bad:
         return Encoding()  # lines with invalid bytes are reported one by one
     if not rest.isascii():
@@ -170,13 +183,8 @@ def _telling_words(sample: bytes, name: str) -> str:
 def tell_encoding(found: Encoding, name: str) -> Encoding:
     """Log how a file is read, unless it is plain UTF-8, and return the encoding."""
     if found.words:
-        log.warning(
-            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding",
-            name,
-            found.name,
-            found.reason,
-            found.words,
-        )
+        told = "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding"
+        log.warning(told, name, found.name, found.reason, found.words)
     elif found.name != UTF_8:
         log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
     return found
@@ -194,6 +202,10 @@ def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
     errors = "surrogateescape" if is_utf8 else "strict"
     text = io.TextIOWrapper(file, encoding, errors=errors, newline="\n")
     try:
+        start = text.read(MAX_SAMPLE_BYTES)
+        text.seek(0)
+        if "\r" in start and "\n" not in start:
+            text.reconfigure(newline="\r")  # as the first Macs wrote it
         yield text
     except UnicodeDecodeError as error:
         place = file.tell() - len(error.object) + error.start + 1

@@ -38,14 +38,8 @@ _ANKI_DIRECTIVE = re.compile(
     r"#(separator|html|columns|notetype|deck|tags|(?:guid|tags|notetype|deck) column):(.*)",
     re.DOTALL,
 )
-_ANKI_SEPARATORS = {
-    "tab": "\t",
-    "comma": ",",
-    "semicolon": ";",
-    "pipe": "|",
-    "space": " ",
-    "colon": ":",
-}
+_ANKI_NAMES = ("tab", "comma", "semicolon", "pipe", "space", "colon")
+_ANKI_SEPARATORS = dict(zip(_ANKI_NAMES, "\t,;| :", strict=True))
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
 _MIN_LINES = 3  # that show a form; one path to audio is enough
@@ -124,7 +118,7 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
         separator = max(
             separators, key=lambda one: sum(len(_cells(line, one)) == len(given) for line in sample)
         )
-        _require_no_header(_cells(sample[0], separator), given, source)
+        require_no_header(_cells(sample[0], separator), given, source)
         return Dialect(separator, names=given, targets={PATH: "id"})
     best = max(separators, key=lambda one: _fit(sample[0], one, columns))
     header = _cells(sample[0], best)
@@ -138,14 +132,14 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
         if names := _names_of(rows):
             speaker = "character" if source.rules.has_cast else ""
             return Dialect(separator, True, names, {PATH: "id", "speaker": speaker, "words": ""})
-    advice = _advice([_cells(line, even[0] if even else best) for line in sample])
+    advice = columns_advice([_cells(line, even[0] if even else best) for line in sample])
     if not is_text:
         return Dialect(even[0] if even else best, advice=advice)
     for separator in separators:
         rows = [cells for cells in (_cells(line, separator) for line in sample) if len(cells) > 1]
         if rows and 2 * sum(_is_audio(cells[:1]) for cells in rows) > len(sample):
             ((width, _),) = Counter(map(len, rows)).most_common(1)
-            advice = _advice([cells for cells in rows if len(cells) == width])
+            advice = columns_advice([cells for cells in rows if len(cells) == width])
             raise ManifestError(
                 f"{source.name}: lines start with paths of recordings, but it is unclear "
                 "which cell is the text, or some lines have more cells than others",
@@ -171,10 +165,10 @@ def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
     separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
     names = source.rules.columns or tuple(filter(None, values.get("columns", "").split(separator)))
     if not names:
+        advice = columns_advice([_cells(line, separator) for line in sample[len(found) :]])
         raise ManifestError(
             f"{source.name}: is an export of Anki, and it is unclear which field is the text",
-            f"add {_advice([_cells(line, separator) for line in sample[len(found) :]])}, or the "
-            "same names in another order",
+            f"add {advice}, or the same names in another order",
         )
     return Dialect(separator, True, names, {PATH: "id"}, num_directives=len(found))
 
@@ -210,7 +204,8 @@ def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
         )
 
 
-def _require_no_header(first: list[str], given: Sequence[str], source: ManifestFile) -> None:
+def require_no_header(first: list[str], given: Sequence[str], source: ManifestFile) -> None:
+    """Raise ManifestError if the first row names the columns although `--columns` does."""
     if len(first) == len(given) and _names_text(first, source.columns):
         raise ManifestError(
             f"{source.name}:1: has column names, but --columns is given too",
@@ -320,7 +315,7 @@ def _path_column(sample: list[str], separator: str, columns: ColumnMapping) -> i
     return place if ids and _is_audio(ids) and any(map(id_problem, ids)) else None
 
 
-def _advice(rows: list[list[str]]) -> str:
+def columns_advice(rows: list[list[str]]) -> str:
     """Return flags that name the columns of these rows, as far as their cells show it."""
     width = max(map(len, rows))
     columns = [[row[place] for row in rows if place < len(row)] for place in range(width)]

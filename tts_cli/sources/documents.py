@@ -35,6 +35,7 @@ from tts_cli.sources.chapters import (
     assemble,
     chapters_of,
     frame_warning,
+    one_line,
     strip_gutenberg_blocks,
 )
 from tts_cli.sources.decode import find_encoding
@@ -94,6 +95,15 @@ def _document(
     reader = HtmlReader(root, name, {})
     found, num_framed = strip_gutenberg_blocks(list(reader.blocks()))
     num_framed += reader.num_framed
+    if not any(isinstance(one, Heading) for one in found):  # its author made them by hand
+        places = [one.place if isinstance(one, Text) else "" for one in found]
+        lines = [one_line(one.text) if isinstance(one, Text) else "* * *" for one in found]
+        found = [
+            one._replace(place=places[int(one.place.rpartition(":")[2]) // 2])
+            if isinstance(one, Text | Heading)
+            else one
+            for one in blocks("\n\n".join(lines), name)
+        ]
     warnings = [frame_warning(name, num_framed)] if num_framed else []
     warnings += reader.warnings(name)
     return found, Book((), title or None, author or None, language or None, tuple(warnings))
@@ -251,6 +261,8 @@ class _Docx:
             return " " if tag == "tab" else "-"
         if tag in ("br", "cr"):
             return "" if _attribute(element, "type") == "page" else "<br/>"
+        if tag == "ruby":
+            return self._inline(element.find("{*}rubyBase"))
         if tag in _NOTES:
             return '<a role="doc-noteref">1</a>'
         return "<img/>" if tag in _PICTURES else ""

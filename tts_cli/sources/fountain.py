@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 MAX_CHARS = 16 << 20
 _LEFT_OUT = re.compile(r"/\*.*?\*/|\[\[.*?\]\]", re.DOTALL)
 _TITLE_PAGE = re.compile(r"\A(?:[^\W\d_][\w ]{0,40}:[^\n]*\n(?:[ \t]+[^\n]*\n)*)+(?=\s*(?:\n|\Z))")
+SCENE = re.compile(r"\s*(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)\.[ ]", re.IGNORECASE)
 _SCENE = re.compile(r"\.(?=[^.\s])|(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)[. ]", re.IGNORECASE)
+_SCENE_NUMBER = re.compile(r"\s*#[\w.-]+#$")
+_ESCAPED = re.compile(r"\\\*|\\(?=_)")  # asterisks that are no emphasis
 _OTHER = re.compile(r"[!>#=~]|.*\bTO:$")  # forced action, transition, section, synopsis, song
 _EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ marks simultaneous speech
 
@@ -53,11 +56,12 @@ def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
         if speaker and said:
             extra = {"scene": scene, "direction": "; ".join(directions)}
             extra = {key: value for key, value in extra.items() if value}
-            yield Item(start, {"text": strip_markup(" ".join(said))}, extra, speaker)
+            spoken = strip_markup(_ESCAPED.sub("", " ".join(said)))
+            yield Item(start, {"text": spoken}, extra, speaker)
             num_speeches += 1
         speaker, said, directions = "", [], []
         if text and is_open and _SCENE.match(text):
-            scene = text.removeprefix(".")
+            scene = _SCENE_NUMBER.sub("", text.removeprefix("."))
         elif is_open and _is_cue(text, lines[number].strip() if number < len(lines) else ""):
             speaker, start = _EXTENSION.sub("", text.removeprefix("@")).strip(), number
         else:

@@ -47,6 +47,11 @@ _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
 _NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+# What pages show to no reader, or beside the text: of MediaWiki, Bootstrap, WordPress.
+_HIDDEN_CLASS = re.compile(
+    "mw-editsection|reflist|navbox|noprint|sr-only|(?:visually-?)?hidden|screen-reader-text|skip-link"
+    "|d-none"
+)
 _SHIFTS = {"sup": RAISED, "sub": LOWERED, "super": RAISED}
 _CSS_SHIFT = re.compile(
     r"vertical-align\s*:\s*(super|sub)\b|\A(super|sub)(?:script)?\Z", re.IGNORECASE
@@ -79,7 +84,7 @@ _NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
 NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`
 TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
 _PAGES = re.compile("pagebreak|page-?list")
-_PAGE_CLASS = re.compile(r"(?:x-ebookmaker-)?page-?(?:num(?:ber)?|no)")
+_PAGE_CLASS = re.compile(r"(?:x-ebookmaker-)?page-?(?:num(?:ber)?|no|\d+)|pg-?\d+")  # or id
 _PAGE_NUMBER = re.compile(
     r"[\[({]?(?:(?:pg|page|p)\b\.?\s*)?(?:\d{1,4}|[ivxlc]{1,8})[\])}]?", re.IGNORECASE
 )
@@ -305,6 +310,7 @@ class HtmlReader:
     def _is_skipped(self, element: Any) -> bool:
         tag = tag_of(element)
         kinds = kinds_of(element)
+        names = (element.get("class") or "").lower().replace("_", "-").split()
         if element.get("id") in FRAME_IDS:
             self.num_framed += len(one_line("".join(element.itertext())))
             self._flush()
@@ -317,7 +323,7 @@ class HtmlReader:
                 self._flush()
             return True
         is_mark = "noteref" in kinds or (tag == "a" and self._is_note_mark(element))
-        if is_mark or any(map(_NOTES.fullmatch, kinds)):
+        if is_mark or any(map(_NOTES.fullmatch, (*kinds, *names))):
             is_back = is_mark and text_of(element)[:1] in "↩↑^"  # from a note to its mark
             self.left_out[NOTE_MARK if is_mark else NOTE] += not is_back
             return True
@@ -330,10 +336,10 @@ class HtmlReader:
         if tag in ("s", "del", "strike"):
             self.left_out["text that is struck out"] += 1
             return True
-        if self._is_hidden(element, tag):
+        if self._is_hidden(element, tag) or any(map(_HIDDEN_CLASS.fullmatch, names)):
             self.left_out["hidden text"] += bool(text_of(element))
             return True
-        names = (element.get("class") or "").lower().replace("_", "-").split()
+        names.append((element.get("id") or element.get("name") or "").lower().replace("_", "-"))
         if any(map(_PAGE_CLASS.fullmatch, names)) and _PAGE_NUMBER.fullmatch(text_of(element)):
             return True
         return any(map(_PAGES.fullmatch, kinds)) or _SKIPPED.fullmatch(tag) is not None
@@ -350,7 +356,7 @@ class HtmlReader:
             return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
             return False
-        text = text_of(element)
+        text = "".join(element.itertext()).strip()
         if not _NOTE_MARK.fullmatch(text):
             return False
         parent = element.getparent()

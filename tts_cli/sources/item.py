@@ -86,9 +86,10 @@ class ListForm:
     """The form of the lines of a text."""
 
     name: str
-    line: re.Pattern[str] | None  # with the groups id, speaker, time and text
-    head: re.Pattern[str] | None  # a line about the next lines, with the groups speaker and time
-    skip: re.Pattern[str] | None  # lines that are not read
+    line: re.Pattern[str] | None = None  # with the groups id, speaker, time and text
+    head: re.Pattern[str] | None = None  # about the next lines, with the groups speaker and time
+    skip: re.Pattern[str] | None = None  # lines that are not read
+    head_lines: int = 1
 
 
 @dataclass

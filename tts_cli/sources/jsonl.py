@@ -86,7 +86,7 @@ def load_document(file: TextIO, name: str) -> Document | None:
         try:
             Document(document.content, name).value()
         except (ManifestError, RowProblem) as error:
-            if re.match(r"\s*[^\n]+\n\s*\{|[^\n]*\Z", document.content.rstrip()):
+            if re.match(r"\s*[^\n]+\n\s*\{|[^\n]*\Z", document.content.strip()):
                 return None
             if isinstance(error, RowProblem):
                 raise ManifestError(f"{name}: {error}", "fix it") from None
@@ -129,14 +129,18 @@ def document_items(text: Document) -> Iterator[Item]:
 
 
 def _lists_of(value: Any) -> list[str]:
-    """Return the keys of the lists of rows in an envelope: those with texts, or the first one."""
+    """Return the keys of the lists of rows in an envelope: those with texts, or the first one,
+    rather with something that may be the text.
+    """
     lists = {
         key: all(row is None or _has_text(row) for row in one)
         for key, one in (value.items() if isinstance(value, dict) else ())
         if isinstance(one, list) and any(one) and all(isinstance(row, dict | None) for row in one)
     }
     with_texts = [key for key, has_texts in lists.items() if has_texts]
-    return with_texts or ([] if _has_text(value) else list(lists)[:1])
+    others = [] if _has_text(value) else [key for key in lists if not is_field(key)]
+    likely = [key for key in others if "text" in guess_mapping(value[key][-1] or ()).values()]
+    return with_texts or (likely or others)[:1]
 
 
 def _has_text(value: Any) -> bool:
@@ -172,13 +176,15 @@ def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, A
 
 def _array(text: Document) -> Iterator[Item]:
     text.take("[")
-    is_first = True
+    is_first, has_texts = True, text.peek() == '"'
     while text.peek() != "]":
         if not is_first:
             text.take(",")
             text.peek()  # moves to the line of the value
         is_first = False
-        if not text.content.startswith("null", text.place):  # the first one of RPG Maker's
+        if has_texts and text.content.startswith('"', text.place):
+            yield Item(text.line, {"text": text.value()}, is_object=True)
+        elif not text.content.startswith("null", text.place):  # the first one of RPG Maker's
             yield _next(text)
         else:
             text.value()
@@ -267,6 +273,8 @@ def _parse_object(line: str) -> dict[str, Any]:
         advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
         if line[error.pos :].strip() == ",":
             advice = "; remove the comma after the object"
+        if line[error.pos :].startswith("{"):
+            advice = "; write one object per line"
         raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
     except RecursionError:
         raise RowProblem("not a row: values are nested too deep") from None

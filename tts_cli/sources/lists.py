@@ -8,9 +8,9 @@ import logging
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.plain import read_table
 from tts_cli.sources.dialect import MAX_PARTS, is_audio, path_id
@@ -28,28 +28,33 @@ _MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several l
 _MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # of lines that are about others
 _MIN_KEYS = 0.8  # of lines with a key
 _MIN_DIFFERENT = 0.7  # of keys; one that occurs again is reported with its row
+_PATTERNS = ("line", "head", "skip")  # of a form
 _CONTINUED = re.compile(r"\\\n[ \t]*")
 _INVISIBLE = "\r\n\t \u200e\ufeff"  # at the ends of lines
 
 
 @cache
 def _forms() -> tuple[ListForm, ...]:
-    return tuple(
-        ListForm(one["name"], *(_compiled(one.get(key)) for key in ("line", "head", "skip")))
-        for one in read_table(_TABLE)["form"]
-    )
+    found: list[dict[str, Any]] = [
+        {key: re.compile(one) if key in _PATTERNS else one for key, one in form.items()}
+        for form in read_table(_TABLE)["form"]
+    ]
+    return tuple(ListForm(**values) for values in found)
 
 
 def _is_of(form: ListForm, lines: list[str]) -> bool:
     """Whether the first lines of a text have this form."""
     kept = [line for line in lines if form.skip is None or not form.skip.fullmatch(line)]
     pattern = form.line or form.head or re.compile("")
-    found = [match for line in kept if (match := pattern.fullmatch(line))]
-    share = len(found) / max(1, len(kept))
+    blocks = ["\n".join(kept[nth : nth + form.head_lines]) for nth in range(len(kept))]
+    found = [match for block in blocks if (match := pattern.fullmatch(block))]
+    share = form.head_lines * len(found) / max(1, len(kept))
     if len(found) < MIN_LINES:
         return False
     if form.head is not None:
-        is_start = any(map(form.head.fullmatch, kept[:MIN_LINES]))  # below a title
+        is_start = any(map(form.head.fullmatch, blocks[:MIN_LINES]))  # below a title
+        num_names = len({match["speaker"] for match in found})  # others are texts
+        is_start &= form.head_lines == 1 or num_names <= _MIN_DIFFERENT * len(found)
         return is_start and _MIN_HEADS <= share <= _MAX_HEADS
     if "id" in pattern.groupindex:
         ids = list(map(_id_of, found))
@@ -68,10 +73,6 @@ def _id_of(found: re.Match[str]) -> str:
     return path_id(found["id"], MAX_PARTS) if is_audio(found["id"]) else found["id"]
 
 
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    return None if pattern is None else re.compile(pattern)
-
-
 def find_list(sample: list[str], name: str) -> ListForm | None:
     """Return the form of a text by its first lines, and log it; None: a text per line.
 
@@ -85,12 +86,8 @@ def find_list(sample: list[str], name: str) -> ListForm | None:
         is_certain = _has_ids(form) and all(
             any(part and part.fullmatch(line) for part in (form.line, form.skip)) for line in lines
         )
-        log.log(
-            logging.INFO if is_certain else logging.WARNING,
-            "%s: read as %s; add --manifest-format txt to read all of each line",
-            name,
-            form.name,
-        )
+        told = "%s: read as %s; add --manifest-format txt to read all of each line"
+        log.log(logging.INFO if is_certain else logging.WARNING, told, name, form.name)
     return form
 
 
@@ -112,25 +109,37 @@ def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str
     return tuple(marks)
 
 
-def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
-    """Return an item per text; the name and the time of a head apply until the next head."""
-    about: dict[str, str] = {}
+def _filled(lines: Lines, form: ListForm) -> Iterator[tuple[int, str, str | None]]:
+    """Yield number, text and problem of the lines that are read."""
     for line in lines:
         text, number = line.strip(_INVISIBLE), lines.number
         while _has_ids(form) and text.endswith("\\") and (more := next(lines, "")):
             text = text[:-1] + more.strip()
         problem = lines.problem
         lines.start_row()
-        if not text or (form.skip is not None and form.skip.fullmatch(text)):
+        if text and not (form.skip is not None and form.skip.fullmatch(text)):
+            yield number, text, problem
+
+
+def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
+    """Return an item per text; the name and the time of a head apply until the next head."""
+    about: dict[str, str] = {}
+    is_head = False  # the second line of one
+    read = chain(_filled(lines, form), [(0, "", None)])
+    for (number, text, problem), (_, below, _) in pairwise(read):
+        if is_head:
+            is_head = False
             continue
         if problem is not None:
             yield Item(number, problem=problem)
             continue
-        found = form.head.fullmatch(text) if form.head else None
+        head = f"{text}\n{below}" if form.head_lines > 1 else text
+        found = form.head.fullmatch(head) if form.head else None
         found = found or (form.line.fullmatch(text) if form.line else None)
         if found is not None:
             about = {key: value.strip() for key, value in found.groupdict().items() if value}
             if found.re is form.head:
+                is_head = form.head_lines > 1
                 continue
         values = {"text": about.pop("text", text)}
         if found is not None and about.pop("id", ""):

@@ -26,7 +26,7 @@ from tts_cli.text.languages import code_of, is_code
 ERROR, KEEP, DROP = EXTRAS
 _NAMES = Path(__file__).parent / "data" / "columns.toml"
 _MAX_NAMED = 8
-_MIN_RATIO = 0.75  # of similarity; "context" does not mean "text"
+_MIN_RATIO = 0.76  # of similarity; "context" does not mean "text"
 _ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
 
 MAX_NAME_CHARS = 200
@@ -180,11 +180,13 @@ def unknown_names(
         language: see `guess_mapping`.
     """
     given = dict(fields or {})
+    lists: set[str] = set()
     if isinstance(names, Mapping):
+        lists = {key for key, value in names.items() if isinstance(value, list)}
         names = [name for key, value in names.items() for name in _with_inner(key, value)]
     names = [given.get(name) or name for name in names if given.get(name) != ""]
     unknown = [name for name in dict.fromkeys(names) if not is_field(name)]
-    fits = guess_mapping(names, language)
+    fits = guess_mapping([name for name in names if name not in lists], language)
     rest = [name for name in unknown if name not in fits]
     instead = [(name, advice) for name in rest if (advice := instead_of(name))]
     if len(unknown) == 1 and instead:

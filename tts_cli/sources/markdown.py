@@ -89,6 +89,7 @@ class MarkdownReader:
         """
         heading = row_line = 0
         number = ""  # of the item of an ordered list, until its first paragraph
+        numbers: list[int] = []  # of the next items of the open lists; 0: it has none
         row: list[str] | None = None  # the cells of a table's row
         for token in self._parse():
             line = token.map[0] + 1 if token.map else 0
@@ -108,8 +109,14 @@ class MarkdownReader:
                 block = token.content.strip()
                 if not (block.startswith("<!--") and block.endswith("-->")):
                     self._leave_out(_HTML, line)
+            elif token.type in ("ordered_list_open", "bullet_list_open"):
+                start = token.attrGet("start")
+                numbers.append(token.tag == "ol" and (1 if start is None else int(start)))
+            elif token.type in ("ordered_list_close", "bullet_list_close"):
+                numbers.pop()
             elif token.type == "list_item_open":
-                number = f"{token.info}. " if token.info else ""
+                number = f"{numbers[-1]}. " if token.info else ""
+                numbers[-1] += 1
             elif token.type == "tr_open":
                 row, row_line = [], line
             elif token.type == "tr_close" and row is not None:

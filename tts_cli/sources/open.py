@@ -41,7 +41,7 @@ from tts_cli.sources.decode import (
     tell_encoding,
 )
 from tts_cli.sources.dialect import find_dialect
-from tts_cli.sources.fountain import fountain_items
+from tts_cli.sources.fountain import SCENE, fountain_items
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.item import (
     Item,
@@ -302,6 +302,10 @@ def _items(source: ManifestFile) -> Iterator[Item]:
             if found.list_form is None:
                 found.form = find_dialect(source, lambda: _lines_of(source))
             found.marks = find_marks(sample, source.name)
+            if is_open and found.form is None and any(map(SCENE.match, sample)):
+                log.warning(
+                    "%s: if it is a screenplay, add --manifest-format fountain", source.name
+                )
     document = None
     if source.format == "jsonl":
         with _text_of(source) as file:

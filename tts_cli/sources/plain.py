@@ -23,8 +23,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Set
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
+from tts_cli.plain import read_table
 from tts_cli.sources.chapters import Block, Heading, SceneBreak, Text, is_scene_break
 from tts_cli.sources.titles import title_of
 
@@ -49,30 +51,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_WORDS = 2_000  # different ones in a text, to know which parts of divided words are words
 _MIN_PAGES = 3
 _PAGE_NUMBER = re.compile(r"[-–—\[(]?\s*(?:[Pp]age\s+|p\.\s*)?(\d{1,4})\s*[-–—\])]?")
-# Traces of print that are lines or words of their own.
-_PRINTED = {
-    "a printed table of contents": re.compile(
-        r"(?:^[ \t]*(?:table of )?contents[.:]?[ \t]*\n\s*)?"
-        r"^[^\n]*?[^\s.][ \t]*(?:\.[ \t]?){4,}[ \t]*(?:\d{1,4}|[ivxlc]{1,8})[ \t]*$",
-        re.MULTILINE | re.IGNORECASE,
-    ),
-    "numbers of pages": re.compile(
-        r"\[(?:[Pp]g|[Pp]age)\.? ?[\divxlc]{1,6}\]"
-        r"|^[ \t]*[Pp]age \d{1,4}(?: of \d{1,4})?[ \t]*$",
-        re.MULTILINE,
-    ),
-}
+_PRINT = read_table(Path(__file__).parent / "data" / "print.toml")
+_PRINTED = {one["name"]: re.compile(one["pattern"]) for one in _PRINT["printed"]}
+_AOZORA = {name: re.compile(pattern) for name, pattern in _PRINT["aozora"].items()}
 _MARKED = "\2"  # before a line that is marked as a heading; rejected in texts
-_AOZORA = re.compile(r"［＃|^底本：|《[\u3040-\u30ff]+》", re.MULTILINE)
-_AOZORA_BOX = re.compile(r"^-{20,}\n[^\n]*記号について.*?^-{20,}$", re.MULTILINE | re.DOTALL)
-_AOZORA_END = re.compile(r"^底本：.*\Z", re.MULTILINE | re.DOTALL)
-_AOZORA_HEADING = re.compile(
-    r"^[\u3000 ]*(?:［＃[^］\n]*］)*([^［\n]{1,80})［＃「[^」\n]*」は(大|中|小)見出し］[^\n]*$"
-    r"|^[\u3000 ]*［＃(大|中|小)見出し］([^［\n]{1,80})［＃\3見出し終わり］[^\n]*$",
-    re.MULTILINE,
-)
 _AOZORA_LEVELS = {"大": "1", "中": "2", "小": "3"}
-_AOZORA_MARK = re.compile(r"《[^《》\n]*》|※?［＃[^］\n]*］|｜")
 
 
 class _Line(NamedTuple):
@@ -103,10 +86,10 @@ class Printed(NamedTuple):
 def without_print(text: str) -> Printed:
     """Leave out the marks of Aozora Bunko, and numbers and heads of pages."""
     left_out = []
-    if len(_AOZORA.findall(text)) > 1:
-        for pattern in (_AOZORA_BOX, _AOZORA_END):
-            text = pattern.sub(_newlines, text)
-        text = _AOZORA_MARK.sub("", _AOZORA_HEADING.sub(_aozora_heading, text))
+    if len(_AOZORA["sign"].findall(text)) > 1:
+        for part in ("box", "end"):
+            text = _AOZORA[part].sub(_newlines, text)
+        text = _AOZORA["mark"].sub("", _AOZORA["heading"].sub(_aozora_heading, text))
         left_out.append("readings, notes of the typist and the colophon (Aozora Bunko)")
     for what, pattern in _PRINTED.items():
         if len(pattern.findall(text)) >= _MIN_PAGES:

@@ -18,7 +18,15 @@ from tts_cli.config import SETTINGS
 from tts_cli.core import BadRow, Row
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.ids import ContentIds, default_id, manifest_id_problem
-from tts_cli.sources.mapping import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
+from tts_cli.sources.mapping import (
+    ALIASES,
+    KINDS,
+    MAX_NAME_CHARS,
+    RowProblem,
+    as_flag,
+    guess_mapping,
+    unknown_names,
+)
 from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unicode import clean_unicode
@@ -91,7 +99,12 @@ def build_row(
         given.pop("id", None)
         fields = {name: _convert(name, value, is_text) for name, value in given.items()}
         if "text" not in fields:
-            raise RowProblem("has no text")
+            texts = [key for key, value in (extra or {}).items() if isinstance(value, str)]
+            fits = {key: field for key, field in guess_mapping(texts).items() if field == "text"}
+            fits = fits or ({"KEY": "text"} if extra and not is_text else {})
+            raise RowProblem(
+                "has no text" + (f"; name its text with {as_flag(fits)}" if fits else "")
+            )
         if strips_markup:
             fields["text"] = _without_markup(fields["text"])
         if row_id is None:
@@ -179,6 +192,8 @@ def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:
         value = value.strip() or None
     if value is None:
         return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         raise RowProblem(f"id: must be text, not {shown(value)}; put it in quotes")
     if problem := manifest_id_problem(value):
@@ -197,7 +212,8 @@ def _convert(name: str, value: Any, is_text: bool) -> Any:
             raise RowProblem(f"{name}: must be true or false, not {shown(value)}")
         return value
     if not isinstance(value, str):
-        raise RowProblem(f"{name}: must be text, not {shown(value)}")
+        advice = "; join its pieces" if isinstance(value, list) else ""
+        raise RowProblem(f"{name}: must be text, not {shown(value)}{advice}")
     if kind == "clone" and value not in CLONE_MODES:
         raise RowProblem(f"clone_mode: must be icl or xvec, not {shown(value)}")
     return _clean_text(name, value, kind)

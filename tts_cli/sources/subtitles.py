@@ -1,4 +1,4 @@
-"""Read subtitles as rows: one row per cue of an .srt, .vtt or .ass file, by pysubs2.
+"""Read subtitles as rows: one row per cue of an .srt, .vtt, .ass or .sbv file, by pysubs2.
 
 The number of a cue is that of its row, and its times become the extra columns `start_s` and
 `end_s`. The lines of a cue are one text. A cue without words, such as the name of a sound, is a
@@ -27,11 +27,14 @@ MAX_FILE_CHARS = 64 << 20
 # A line with the times of a cue, in .srt and .vtt.
 CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
 _SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
+_SBV_TIMES = re.compile(r"^(\d+:\d\d:\d\d\.\d{3}),(?=\d+:\d\d:\d\d\.\d{3}[ \t\r]*$)", re.MULTILINE)
+_CUE_ID = re.compile(r"(?<=\n)([ \t\r]*\n)[^\n]+(?=\n[^\n]*-->)")  # the name of a cue in .vtt
+_SPEAKER_CHANGE = re.compile(r"[>\uff1e]{2,3}\s*")  # at the start of a line
 _TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
 _WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # the speaker, in .vtt
 _OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # as in {\an8}; .srt files have them too
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_TAG = re.compile(r"<rt>[^<]*(?:</rt>)?|</?[A-Za-z][^<>]*>")  # <rt> is a reading
 SILENT = "\u266a"
 _SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
 _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
@@ -40,7 +43,8 @@ _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 def has_cues(open_lines: OpenLines) -> bool:
     """Return whether the first lines of a text have times of cues."""
     with open_lines() as lines:
-        return any(map(CUE_TIMES.match, islice(lines.each(), _FIRST_LINES)))
+        first = islice(lines.each(), _FIRST_LINES)
+        return any(CUE_TIMES.match(line) or _SBV_TIMES.match(line) for line in first)
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:
@@ -63,7 +67,9 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
     pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
     data = read_bounded(file, MAX_FILE_CHARS, name).removeprefix("\ufeff")
     data = data.encode(errors="surrogateescape").decode(errors="replace")
-    text, num_timed = _WORD_TIME.subn("", data)
+    text, num_timed = _WORD_TIME.subn("", _SBV_TIMES.sub(r"\1 --> ", data))
+    if text.startswith("WEBVTT"):
+        text = _CUE_ID.sub(r"\1", text)
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
     try:
         cues = pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True)
@@ -73,7 +79,7 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
             f"{name}: cannot be read as subtitles: {reason}",
             remedy="save it as .srt or .vtt again, in UTF-8",
         ) from error
-    numbered = enumerate(text.splitlines(), 1)
+    numbered = enumerate(text.split("\n"), 1)
     lines = [number for number, line in numbered if _CUE.match(line)]
     lines += [1] * (len(cues) - len(lines))
     num_silent, last = 0, []
@@ -83,7 +89,8 @@ def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
         plain = cue.plaintext
         if cues.format in ("srt", "vtt"):  # in which {E} is text
             plain = _OVERRIDE.sub("", cue.text).replace(r"\N", "\n").replace(r"\h", " ")
-        said = [line.strip() for line in html.unescape(_TAG.sub("", plain)).splitlines()]
+        lines_said = map(str.strip, html.unescape(_TAG.sub("", plain)).splitlines())
+        said = [_SPEAKER_CHANGE.sub("", line) for line in lines_said]
         fresh = [line for line in said if line not in last] if num_timed else said
         last = said  # captions of YouTube with times of words repeat a line above the next one
         if voice := _VOICE.search(cue.text):

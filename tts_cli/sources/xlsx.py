@@ -8,13 +8,15 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import first_few, nearest, shown
 from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
 from tts_cli.sources.cells import MAX_FILE_BYTES, SAVE_AS_CSV, Grid, Sheet, column_letters
-from tts_cli.sources.item import Item
+from tts_cli.sources.dialect import MAX_PARTS, PATH, columns_advice, require_no_header
+from tts_cli.sources.item import Dialect, Item
 from tts_cli.sources.other_workbooks import OdsFile, XlsFile
 from tts_cli.sources.table import TableHeader
 from tts_cli.sources.xlsx_file import XlsxFile
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tts_cli.sources.item import ManifestFile
 
 log = logging.getLogger(__name__)
+
+_SAMPLE_ROWS = 50
 
 
 def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
@@ -41,14 +45,26 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
     if is_first:
         _tell(book.sheets, sheet, grid, name)
     header: TableHeader | None = None
+    filled = (cells for cells in grid.rows() if any(map(str.strip, cells)))
+    sample = list(islice(filled, _SAMPLE_ROWS))
+    if (names := source.rules.columns) and sample:
+        names += ("",) * (len(sample[0]) - len(names))
+        require_no_header(sample[0], names, source)
+        form = Dialect("", names=names, targets={PATH: "id"}, id_parts=PATH in names and MAX_PARTS)
+        header = TableHeader(list(names), source.columns, name, form)
     for index, cells in enumerate(grid.rows()):
         has_problem = any((index, column) in grid.problems for column in range(len(cells)))
         if not has_problem and not any(map(str.strip, cells)):
             continue
         line = index + 1
         if header is None:
-            header = TableHeader(cells, source.columns, f"{name}:{line}")
+            form = Dialect("", advice=columns_advice(sample))
+            header = TableHeader(cells, source.columns, f"{name}:{line}", form)
             continue
+        cells += [""] * (len(header.fields) - len(cells))  # --columns may name more
+        for column, target in enumerate(header.fields if grid.merged else ()):
+            if target not in ("id", "text", "input"):  # one text is one row
+                cells[column] = cells[column] or grid.merged.get((index, column), "")
         problem = _problem(index, cells, grid, header) if has_problem else None
         yield header.item(cells, line) if problem is None else Item(line, problem=problem)
     if header is None:
@@ -56,12 +72,8 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
             f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"
         )
     if grid.unsupported and is_first:
-        log.warning(
-            "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first",
-            name,
-            len(grid.unsupported),
-            grid.unsupported[0],
-        )
+        told = "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first"
+        log.warning(told, name, len(grid.unsupported), grid.unsupported[0])
 
 
 def _open(data: bytes, name: str) -> XlsxFile | OdsFile | XlsFile:
@@ -70,7 +82,9 @@ def _open(data: bytes, name: str) -> XlsxFile | OdsFile | XlsFile:
         raise ManifestError(f"{name}: is larger than {MAX_FILE_BYTES >> 20} MiB", SAVE_AS_CSV)
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         return XlsFile(data, name)
-    archive = Archive(io.BytesIO(data), name, "save it again", MAX_TOTAL_BYTES)
+    archive = Archive(
+        io.BytesIO(data), name, "save it again; if it is a text, name it .csv", MAX_TOTAL_BYTES
+    )
     is_ods = b"opendocument" in archive.read("mimetype") if "mimetype" in archive.names else False
     return OdsFile(archive, name) if is_ods else XlsxFile(archive, name)
 

@@ -26,6 +26,7 @@ _WORKBOOK = "xl/workbook.xml"
 _RELATIONS = "xl/_rels/workbook.xml.rels"
 _SHARED, _STYLES = "sharedStrings", "styles"
 _CELL_REFERENCE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})")
+_RANGE = re.compile(rf"{_CELL_REFERENCE.pattern}:[A-Za-z]{{1,3}}([1-9][0-9]{{0,6}})")
 _ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _NO_RESULT = "contains a formula without a saved result; open and save the file in Excel"
@@ -159,6 +160,8 @@ class _SheetReader:
                 self._move(values)
             elif name == "row":
                 self._begin_row(values)
+            elif name == "mergeCell" and (found := _RANGE.fullmatch(values.get("ref", ""))):
+                self._merge(_column_number(found[1]), int(found[2]) - 1, int(found[3]))
             else:
                 inside.add(name)
                 is_open = name in ("v", "t") and "rPh" not in inside
@@ -169,6 +172,14 @@ class _SheetReader:
             raise ValueError(f"row {number[:20]!r} is not a row number")
         self._row, self._column = int(number) - 1, -1
         self._grid.num_hidden += values.get("hidden") in ("1", "true")
+
+    def _merge(self, column: int, top: int, end: int) -> None:
+        """Note the text of a merged range for the cells below its first one."""
+        cells = self._grid.cells
+        text = "".join(cells[top][column : column + 1]) if top < len(cells) else ""
+        for row in range(top + 1, min(end, len(cells)) if text else 0):
+            self._grid.count(1)
+            self._grid.merged[row, column] = text
 
     def _move(self, values: Mapping[str, str]) -> None:
         """Move to the next cell, or to that of a reference."""

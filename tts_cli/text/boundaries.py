@@ -130,18 +130,8 @@ def _is_in_number(text: str, start: int, place: int) -> bool:
 
 
 PAIRS = {
-    "“": "”",
-    "„": "“”",
-    "«": "»",
-    "»": "«",
-    "‹": "›",
-    "‘": "’",
-    "「": "」",
-    "『": "』",
-    "（": "）",
-    "《": "》",
-    "(": ")",
-    '"': '"',
+    one[0]: one[1:]
+    for one in ("“”", "„“”", "«»", "»«", "‹›", "‘’", "「」", "『』", "（）", "《》", "()", '""')
 }
 _QUOTES = re.compile("[" + re.escape("".join(PAIRS) + "".join(PAIRS.values())) + r"]|\n\s*\n")
 _BEFORE_APOSTROPHE = ".,!?…;:—"

@@ -98,10 +98,7 @@ def _is_unseen(char: str) -> bool:
 
 MAX_SHOWN_CHARS = 40
 
-_MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup").items()}
-_SSML, _HTML, _BBCODE, _RENPY = (_MARKUP[name] for name in ("ssml", "html", "bbcode", "renpy"))
-_ACTS, _ASIDES, _EDITED = _MARKUP["acts"], _MARKUP["asides"], _MARKUP["edited"]
-_CUES, _ENTITIES = f"{_MARKUP['cues']}|{_ACTS}", _MARKUP["entities"]
+_MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup")["words"].items()}
 
 
 @dataclass(frozen=True)
@@ -116,104 +113,22 @@ class _Kind:
     kept: str | None = None  # what stays where styles are taken out, for `sub`; None: all of it
 
 
-def _kind(sign: str, name: str, pattern: str, kept: str | None = None, flags: int = 0) -> _Kind:
-    return _Kind(sign, name, re.compile(pattern, flags), kept)
+def _words_put(pattern: str) -> str:
+    """Return a pattern with the words that it names as «words»."""
+    return re.sub("«(.*?)»", lambda found: _MARKUP[found[1]], pattern)
 
 
-def _emphasis(mark: str, edge: str, never: str = "") -> str:
-    """Words between two marks, with none of `edge` outside of these, and that never begin so."""
-    start = mark[0]
-    return (
-        rf"(?<![{edge}{start}]){re.escape(mark)}{never}(?=[^\s{start}])"
-        rf"([^{start}\n]*[^\s{start}]){re.escape(mark)}(?![{edge}{start}])"
-    )
-
-
-_TAG, _DIRECTION, _PLACEHOLDER = "a tag", "a stage direction", "a placeholder"
-_I = re.IGNORECASE
-# Where several match at one place the first one counts.
-_KINDS: tuple[_Kind, ...] = (
-    _kind("<", _TAG, r"</?(?:br|p|div|hr|li|tr|td|h[1-6]|break)(?:\s[^<>]{0,80}|/)?>", " ", _I),
-    # Attributes have an equals sign, which "x<s and y>2" has not.
-    _kind("<", _TAG, rf"</?(?:{_SSML}|{_HTML})(?:\s*/?|\s+[\w:-]{{1,40}}\s*=[^<>]*)>", "", _I),
-    _kind("<", _TAG, r"<(?:[A-Za-z][\w.-]+|#[0-9a-fA-F]{3,8}|[a-z]+=[^<>]{1,80})>(?=[^<]*</)", ""),
-    _kind("<", _TAG, r"</[\w:.-]{0,40}>|<#[0-9a-fA-F]{3,8}>|<[A-Za-z][\w.-]+=[^<>]{1,80}>", ""),
-    _kind("<", _TAG, r"<[A-Za-z][\w:.-]+\s+[\w:-]{1,40}\s*=[^<>]*>", ""),
-    _kind("<", _TAG, r"<v(?:\.[\w.]{1,40})? [A-Z][^<>]{0,60}>"),
-    _kind("<", _TAG, r"<\|[^<>|]{1,80}\|>|<!--|<!\[CDATA\[|<\?xml\b"),
-    _kind("<<", "a command", r"<<(?:wait|set|jump|if|else|elseif|endif|declare|stop)\b[^<>]*>>"),
-    _kind("{", _TAG, rf"\{{(?:/?(?:{_RENPY})|/[A-Za-z]\w*|/?[A-Za-z]\w*=[^{{}}]{{1,80}})\}}", ""),
-    _kind("{\\", _TAG, r"\{\\[^{}]*\}", ""),
-    _kind("[", _DIRECTION, rf"\[\s*/?(?:{_CUES})\b[^\[\]]*\]", flags=_I),
-    _kind(
-        "[",
-        "an editor's note",
-        r"\[\s*(?:illustration|footnote|sidenote|transcriber|blank page|greek)\b[^\[\]]*\]",
-        flags=_I,
-    ),
-    _kind("[", _TAG, rf"(?<!\w)\[(?:{_BBCODE})\](?!\()|\[[A-Za-z]\w*=[^\[\]]{{1,80}}\]", ""),
-    _kind("[", _TAG, r"\[[a-z]\w*\s+\w{1,40}=[^\[\]]*\]|\[/\w{0,40}\]", ""),
-    _kind("](", "a Markdown link", r"\[[^\[\]\n]+\]\([^()\s]+\)"),
-    _kind(
-        "[",
-        _PLACEHOLDER,
-        rf"(?<!\w)\[(?!(?:{_EDITED})\])(?:[a-z][a-zA-Z0-9]{{1,40}}|[A-Za-z]\w{{0,40}}_\w{{1,40}}"
-        r"|[a-z]\w{0,40}\.[\w.]{0,40}\w)(?:![a-z]+)?\](?![\w(])",
-    ),
-    _kind(
-        "{",
-        _PLACEHOLDER,
-        r"\{[$#]?[\w.]{1,60}(?:[:!][^{}]{0,60}|, ?(?:plural|select|number|date)\b[^{}]{0,60})?\}"
-        r"|\{\w{1,40}, ?(?:plural|select)(?:ordinal)?,|\{\{\s*[\w.]{1,60}\s*\}\}",
-    ),
-    _kind(
-        "%",
-        _PLACEHOLDER,
-        r"(?<![\w%])(?<!\d[ \u00a0\u202f])%(?:\d\$)?(?:0?\d?(?:\.\d)?[sdifu]\b|@|\(\w+\)[sdif])",
-    ),
-    _kind("://", "a web address", r"\b(?:https?|ftp)://\S"),
-    _kind("www.", "a web address", r"\bwww\.[\w-]+\.\w"),
-    _kind("@", "an e-mail address", r"[\w.+-]{1,64}@[\w-]{1,64}\.[^\W\d]"),
-    _kind("*", _DIRECTION, rf"(?<![\w*])\*(?:{_ACTS})\b[^*\n]*\*(?![\w*])", flags=_I),
-    _kind("(", _DIRECTION, rf"\(\s*(?:{_ACTS})(?: [^\W\d_]+){{0,2}}\s*\)", flags=_I),
-    _kind(
-        "(",
-        _DIRECTION,
-        rf"^(?:[^\W\d_][\w .'-]{{0,30}}:\s)?\((?!(?:{_ASIDES})\b)[^\W\d_A-Z][^\W\d_]+"
-        r"(?:[ '-][^\W\d_]+){0,3}\)(?=\s+\S)",
-        flags=re.MULTILINE,
-    ),
-    # Neighbours that are ASCII letters make a password or a formula; Chinese has no spaces.
-    _kind("**", "Markdown", _emphasis("**", "A-Za-z0-9"), r"\1"),
-    _kind("__", "Markdown", _emphasis("__", r"\w"), r"\1"),
-    _kind("*", "Markdown", _emphasis("*", r"\w", rf"(?!(?i:{_ACTS})\b)"), r"\1"),
-    _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
-    _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
-    _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
-    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});", r"\g<0>"),
-    _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
-    _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
-    _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
+_KINDS = tuple(
+    _Kind(one["sign"], one["name"], re.compile(_words_put(one["pattern"])), one.get("kept"))
+    for one in load_table("markup")["kind"]
 )
-_EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
-_SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
+_EMOJI_KIND = _Kind("", "an emoji", re.compile(f"[{PICTURES}]"))
+# One look at what most texts have none of.
+_SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#{PICTURES}]|:[a-z+-]")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
-# SSML: breaks, which become pauses, and substitutions.
-_BREAK = re.compile(
-    r"<break\b[^<>]{0,80}?\btime\s*=\s*[\"']?([0-9]{1,5}(?:\.[0-9]{1,3})?)(ms|s)\b[^<>]{0,80}>",
-    re.I,
-)
-_SUBSTITUTE = re.compile(
-    r"<sub\b[^<>]{0,80}?\balias\s*=\s*[\"']([^<>\"']{1,200})[\"'][^<>]{0,80}>[^<>]{0,200}</sub>",
-    re.I,
-)
-_ENTITY = re.compile(rf"&(?:{_ENTITIES});")
-# Text in brackets that is not a stage direction.
-_NOTE = re.compile(
-    r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026"
-    rf"|(?:{_MARKUP['notes']})\b[^\[\]]*)\s*\]",
-    re.I,
-)
+_PATTERNS = {
+    name: re.compile(_words_put(one)) for name, one in load_table("markup")["patterns"].items()
+}
 _NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parentheses, or remove it"
 
 
@@ -239,7 +154,7 @@ def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
         return []
     spoken = text if pace is None else pace.without_markup(text)
     found: dict[str, Markup] = {}
-    if spoken is not text and (note := _NOTE.search(text)) and note[0] not in spoken:
+    if spoken is not text and (note := _PATTERNS["note"].search(text)) and note[0] not in spoken:
         found["a note"] = Markup("a note in brackets", repr(note[0]), False, _NOTE_ADVICE)
     taken: set[int] = set()
     for kind in (*_KINDS, *(() if spoken.isascii() else (_EMOJI_KIND,))):
@@ -257,12 +172,16 @@ def strip_markup(text: str) -> str:
     """A text without the tags of style and emphasis, and without the spaces that they leave."""
     if _has_none(text):
         return text
-    stripped = _SUBSTITUTE.sub(r"\1", _BREAK.sub(r" [pause \1\2] ", text)) if "<" in text else text
+    stripped = (
+        _PATTERNS["substitute"].sub(r"\1", _PATTERNS["break"].sub(r" [pause \1\2] ", text))
+        if "<" in text
+        else text
+    )
     for kind in _KINDS:
         if kind.kept is not None and kind.sign in stripped:
             stripped = kind.pattern.sub(kind.kept, stripped)
     if "&" in stripped:
-        stripped = _ENTITY.sub(lambda match: html.unescape(match[0]), stripped)
+        stripped = _PATTERNS["entity"].sub(lambda match: html.unescape(match[0]), stripped)
     return text if stripped == text else _SPACES.sub(" ", stripped).strip()
 
 

@@ -58,6 +58,48 @@ def test_western_where_nothing_fits_better(make_source: MakeSource, text: str) -
     assert texts(make_source(f"{text}\n".encode("cp1252"), "m.txt")) == [text]
 
 
+OLD = {
+    "en": ["The café is closed.", "“No,” she said. Don’t be late."],
+    "fr": ["Le bac part à trois heures.", "Il a plu toute la journée, j’ai dû rentrer."],
+    "de": ["Das Mädchen lächelte müde.", "Es heißt „Gruß“.", "Schöne Grüße aus Köln."],
+    "fr_dos": ["Le bac part à trois heures.", "Il a plu toute la journée."],
+    "pt_dos": ["A balsa sai às três horas.", "Ninguém levantou os olhos. Não há mais pão."],
+    "sv_dos": ["Färjan går klockan tre på måndag.", "Ingen såg upp från näten."],
+    "hu": ["A komp három órakor indul.", "Eleredt az eső, vidd az esernyőt."],
+    "cs": ["Trajekt odjíždí ve tři hodiny.", "Začalo pršet, vezmi si plášť."],
+    "pl": ["Nikt nie podniósł wzroku.", "Zaczął padać deszcz, weź płaszcz."],
+    "ja": ["港の朝は静かだった。", "船が三時に出る。"],
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "encoding"),
+    [
+        *(("en", "cp1252"), ("de", "cp1252"), ("de", "mac_roman")),
+        *(("en", "mac_roman"), ("fr", "cp1252"), ("fr", "mac_roman"), ("fr_dos", "cp850")),
+        *(("pt_dos", "cp850"), ("sv_dos", "cp865"), ("hu", "cp1250"), ("cs", "iso8859_2")),
+        *(("pl", "iso8859_2"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ja", "shift_jis")),
+        *(("ja", "utf-16-le"), ("ja", "utf-16-be")),  # NULs only at the ends of lines
+    ],
+)
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_short_tables_in_old_encodings(
+    make_source: MakeSource, key: str, encoding: str, end: str
+) -> None:
+    """Also with the line ends of the first Macs, which Excel still offers."""
+    if end == "\r" and encoding.startswith("utf-16"):
+        return
+    lines = ["id,text", *(f'a_{nth},"{text}"' for nth, text in enumerate(OLD[key]))]
+    source = make_source("".join(line + end for line in lines).encode(encoding), "m.csv")
+    assert texts(source) == OLD[key]
+
+
+def test_utf_8_with_a_sign_of_damage_is_utf_8(make_source: MakeSource) -> None:
+    text = "The caf\ufffd is closed."
+    assert texts(make_source(f"{text}\n".encode(), "m.txt")) == [text]
+    assert garbled(text) == "\ufffd"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-16-le"])
 @pytest.mark.parametrize("name", ["m.csv", "m.txt", "m.tsv"])
 def test_as_excel_saves_unicode_text(make_source: MakeSource, encoding: str, name: str) -> None:

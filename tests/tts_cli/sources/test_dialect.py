@@ -78,7 +78,7 @@ def test_files(tmp_path: Path, name: str, content: str, rows: dict[str, str]) ->
 REFUSED = [
     ("a.txt", "w/a.wav|A lamp.\n" * 60 + "w/x.wav|One|two.\n", "", "3 cells, but the list has 2"),
     ("m.csv", 'id,text\na,"b\nc,d\ne,f\n', "", r"2 lines after the first would be lost\)"),
-    ("m.csv", "id,text\r1,One.\r2,Two.\r", "", "a lone carriage return; save the file with Unix"),
+    ("m.csv", "id,text\r1,One.\r2,Two.\n", "", "a lone carriage return; save the file with Unix"),
     ("m.csv", "id,text\na,One.\n", "id,text", "1: has column names, but --columns is given too"),
     ("m.csv", "id,text\na,One.\n", ",", "names no column"),
 ]

@@ -102,6 +102,43 @@ def test_docx(tmp_path: Path) -> None:
         assert kind in said
 
 
+def test_words_with_readings_in_docx(tmp_path: Path) -> None:
+    ruby = f"<w:ruby><w:rt>{run('<w:t>kan</w:t>')}</w:rt><w:rubyBase>{run('<w:t>漢</w:t>')}"
+    body = p(run(f"{ruby}</w:rubyBase></w:ruby>") + run("<w:t>字</w:t>"))
+    assert texts(read_book(docx(tmp_path / "a.docx", body))) == [("a", ["漢字"])]
+
+
+def test_headings_by_hand(tmp_path: Path) -> None:
+    """A manuscript without styles has its chapters, as a plain text has."""
+    lines = ["Chapter One", "It rained.", "* * *", "It stopped.", "Chapter Two", "The end."]
+    book = read_book(docx(tmp_path / "a.docx", "".join(map(p, lines))))
+    assert texts(book) == [
+        ("Chapter One", ["Chapter One", "It rained.", "It stopped."]),
+        ("Chapter Two", ["Chapter Two", "The end."]),
+    ]
+    first = book.chapters[0].paragraphs
+    assert [one.is_scene_end for one in first] == [False, True, False]
+    assert first[1].place == "a.docx, paragraph 2"
+    page = "<ol><li>Milk,\nand</li><li>Bread</li><li>Eggs</li></ol><p>Go\nhome.</p>"
+    (tmp_path / "a.html").write_text(page)
+    expected = ["1. Milk, and", "2. Bread", "3. Eggs", "Go home."]
+    assert texts(read_book(tmp_path / "a.html")) == [("a", expected)]
+
+
+def test_what_pages_do_not_show(tmp_path: Path) -> None:
+    page = (
+        '<h1>Ferry<span class="mw-editsection">[edit]</span></h1><a class="skip-link">Skip</a>'
+        '<p>A boat<sup class="noprint">[citation needed]</sup>. <a id="Page_16">[16]</a>Late.</p>'
+        '<p class="hidden">No.</p><p class="footnote">1. A note.</p><p id="page-1">It rained.</p>'
+        '<div class="reflist"><ol><li>Smith 1990.</li></ol></div>'
+    )
+    (tmp_path / "a.html").write_text(page)
+    book = read_book(tmp_path / "a.html")
+    assert texts(book) == [("Ferry", ["Ferry", "A boat. Late.", "It rained."])]
+    assert "a footnote is left out" in " ".join(book.warnings)
+    assert "hidden text is left out" in " ".join(book.warnings)
+
+
 def test_html(tmp_path: Path) -> None:
     page = (
         "<!DOCTYPE html><html lang=fr><head><title>Le moulin</title><meta name=author content=A>"

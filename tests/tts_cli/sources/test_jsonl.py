@@ -12,6 +12,7 @@ from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.sources import jsonl
 from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.mapping import ColumnMapping
 from tts_cli.sources.open import read_rows
 
 MakeSource = Callable[..., ManifestFile]
@@ -123,6 +124,9 @@ TWO = [("a", "One.", 3), ("b", "Two.", 7)]
             '{\n "meta": [{"k": 1}],\n "a": [null, {"text": "A."}],\n "b": [{"text": "B."}]\n}',
             [("000001", "A.", 3), ("000002", "B.", 4)],
         ),
+        ('["One.", "Two."]', [("000001", "One.", 1), ("000002", "Two.", 1)]),
+        # Ids that are numbers; of several lists, the one that may have texts
+        ('[{"id": 1, "text": "One."}]', [("1", "One.", 1)]),
         # A transcript: the whole text, and its segments
         (
             '{\n "text": "One. Two.",\n "segments": [{"text": "One."}, {"text": "Two."}]\n}',
@@ -170,3 +174,33 @@ def test_a_comma_after_an_object(make_source: MakeSource) -> None:
     bad, _ = read_rows(make_source('{"text": "One."},\n{"text": "Two."}\n'))
     assert isinstance(bad, BadRow)
     assert bad.message.endswith("remove the comma after the object")
+
+
+def test_a_row_without_a_text_names_what_may_be_one(make_source: MakeSource) -> None:
+    """The messages of a chat, not its participants; and rows of RPG Maker."""
+    chat = {"participants": [{"name": "Anna"}], "messages": [{"sender": "A", "content": "Hi."}]}
+    for content, words in (
+        (chat, 'name its text with --map "content=text"'),
+        ([{"name": "Key", "effects": []}], 'name its text with --map "KEY=text"'),
+    ):
+        source = make_source(json.dumps(content), "m.json")
+        object.__setattr__(source, "columns", ColumnMapping({}, "keep"))
+        (bad,) = read_rows(source)
+        assert isinstance(bad, BadRow)
+        assert bad.message == f"has no text; {words}"
+    events = [None, {"id": 1, "pages": [{"list": [{"code": 401, "parameters": ["Hi."]}]}]}]
+    (bad,) = read_rows(make_source(json.dumps({"events": events}), "Map001.json"))
+    assert isinstance(bad, BadRow)
+    assert "RPG Maker has its texts deeper inside: jq -c" in bad.message
+
+
+def test_a_list_is_not_offered_as_the_text(make_source: MakeSource) -> None:
+    (bad,) = read_rows(make_source('[{"title": "One", "lines": [{"text": "Hi."}]}]', "m.json"))
+    assert isinstance(bad, BadRow)
+    assert "lines=text" not in bad.message
+
+
+def test_two_objects_in_a_line(make_source: MakeSource) -> None:
+    (bad,) = read_rows(make_source('{"text": "One."} {"text": "Two."}\n'))
+    assert isinstance(bad, BadRow)
+    assert bad.message.endswith("write one object per line")

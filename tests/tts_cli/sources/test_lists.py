@@ -105,6 +105,13 @@ def test_tables_that_are_called_txt(
     assert "looks like a table with a header" in caplog.text
 
 
+def test_a_screenplay_that_is_called_txt(
+    make_source: MakeSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows_of(make_source("INT. ROOM - DAY\n\nANNA\nCome in.\n", "m.txt"))
+    assert "if it is a screenplay, add --manifest-format fountain" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "marks"),
     [
@@ -112,7 +119,8 @@ def test_tables_that_are_called_txt(
         ("[S1] Hello. [S2] Good day.", ["[S1]"]),
         ("[door slams] Who is it?", ["[door slams]"]),
         ("[x] Call Ada.", ["[x]"]),
-        ("They [the old hands] left. [12] The sum [a] of [x](y).", []),
+        ("They [the old hands] left. The sum [a] of [x](y).", []),
+        ("It rained.[12] Then [3](x) it stopped.", ["[12]"]),
     ],
 )
 def test_marks_of_transcripts(text: str, marks: list[str]) -> None:

@@ -129,13 +129,15 @@ def test_any_bytes_are_read(content: bytes, format: str) -> None:
     assert [row.number for row in rows] == list(range(1, len(rows) + 1))
     lines = [row.line for row in rows]
     assert lines == sorted(set(lines))
-    assert all(1 <= line <= content.count(b"\n") + 1 for line in lines)
+    num_lines = max(content.count(b"\n"), content.count(b"\r")) + 1
+    assert all(1 <= line <= num_lines for line in lines)
     for row in rows:
         assert_sane(row)
     encoding = find_encoding([content]) if format == "txt" else marked_encoding(content)
     is_utf8 = encoding is None or encoding.name == UTF_8
     if is_utf8 and (format == "txt" or (format == "jsonl" and not starts_array(content))):
-        given = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").split("\n")
+        given = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+        given = given.split("\n" if "\n" in given else "\r")
         filled = [number for number, line in enumerate(given, 1) if line.strip()]
         if format == "txt" and re.search(rb"[|\t]", content):  # may be a table with a header
             assert set(lines) <= set(filled)

@@ -223,3 +223,9 @@ def test_contents_and_numbers_of_pages(text: str, rest: str, what: str) -> None:
     assert re.sub(r"\n{3,}", "\n\n", printed.text).strip() == rest
     assert printed.left_out == ((what,) if what else ())
     assert printed.text.count("\n") == text.count("\n")
+
+
+def test_marks_of_notes_are_left_out(tmp_path: Path) -> None:
+    book = read(tmp_path, "It came.[1] It rained[2] late.\n\nThen[A] it stopped [3] there.\n")
+    assert texts(book) == [["It came. It rained late.", "Then it stopped [3] there."]]
+    assert "left out: marks of notes" in " ".join(book.warnings)

@@ -130,3 +130,40 @@ def test_braces_are_text_outside_of_ass(tmp_path: Path, name: str, head: str) ->
     if name == "a.srt":
         path.write_text(f"1\n00:00:01,000 --> 00:00:03,500\n{text}\n")
     assert [row.text for row in good(path)] == ["Press {E} to open {the door}, {name}."]
+
+
+TEAMS = """WEBVTT
+
+3f9a-12/8-0
+00:00:03.350 --> 00:00:05.110
+<v Doe, Jane>Hello everyone.</v>
+
+3f9a-12/9-0
+00:00:05.110 --> 00:00:08.000
+<v Tom>Look: <ruby>kan<rt>ji</rt></ruby>.
+Good morning.</v>
+"""
+SBV = """0:00:00.599,0:00:04.160
+>> ANNA: The lamp
+is lit.
+
+0:00:04.160,0:00:06.770
+&gt;&gt; Mind the step.
+"""
+
+
+def test_names_of_cues_and_readings_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.vtt"
+    path.write_text(TEAMS)
+    assert [row.text for row in good(path)] == ["Hello everyone.", "Look: kan. Good morning."]
+
+
+@pytest.mark.parametrize("name", ["a.sbv", "a.txt"])
+def test_sbv(tmp_path: Path, name: str) -> None:
+    """As YouTube has it; signs of a change of speakers are not read."""
+    path = tmp_path / name
+    path.write_text(SBV)
+    rows = good(path)
+    assert [row.text for row in rows] == ["ANNA: The lamp is lit.", "Mind the step."]
+    assert [row.line for row in rows] == [1, 5]
+    assert rows[0].extra == {"start_s": "0.599", "end_s": "4.16"}

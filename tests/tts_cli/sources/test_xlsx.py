@@ -326,3 +326,49 @@ def test_names_of_columns() -> None:
         *("A", "Z", "AA", "ZZ", "AAA")
     ]
     assert cell_text(1.0) == "1"
+
+
+def test_a_sheet_without_a_header(make_source: MakeSource) -> None:
+    content = workbook([["a_1", "The lamp is lit.", None], ["a_2", "Mind the step.", "x"]])
+    assert "if it is already a row, add --columns id,text" in refused(make_source, content)
+    for names in (("id", "text"), ("id", "text", "", "instruct")):
+        source = make_source(content, "m.xlsx")
+        object.__setattr__(source, "rules", ReadOptions(columns=names))
+        object.__setattr__(source, "columns", ColumnMapping({}, "drop"))
+        rows = [row for row in read_rows(source) if isinstance(row, Row)]
+        assert [(row.id, row.text) for row in rows] == [
+            ("a_1", "The lamp is lit."),
+            ("a_2", "Mind the step."),
+        ]
+    source = make_source(workbook([["id", "text"], ["a", "x"]]), "n.xlsx")
+    object.__setattr__(source, "rules", ReadOptions(columns=("id", "text")))
+    with pytest.raises(ManifestError, match="has column names, but --columns is given too"):
+        list(read_rows(source))
+
+
+def test_merged_cells_count_for_each_row(make_source: MakeSource) -> None:
+    """But a text is that of one row."""
+    rows = "".join(
+        f'<row r="{number}">'
+        + "".join(
+            f'<c r="{letter}{number}" t="inlineStr"><is><t>{text}</t></is></c>'
+            for letter, text in zip("AB", cells, strict=True)
+        )
+        + "</row>"
+        for number, cells in enumerate(
+            [("character", "text"), ("Anna", "One."), ("", "Two."), ("Tom", "Three."), ("Tom", "")],
+            1,
+        )
+    )
+    sheet = (
+        f"<worksheet {NAMESPACE}><sheetData>{rows}</sheetData><mergeCells>"
+        '<mergeCell ref="A2:A3"/><mergeCell ref="B4:B5"/><mergeCell ref="C9:D99"/>'
+        '<mergeCell ref="no"/></mergeCells></worksheet>'
+    )
+    found = read(make_source, bare_workbook(sheet))
+    assert [(one.character, one.text) for one in found if isinstance(one, Row)] == [
+        ("Anna", "One."),
+        ("Anna", "Two."),
+        ("Tom", "Three."),
+    ]
+    assert isinstance(found[3], BadRow)
