@@ -79,15 +79,8 @@ def _capitals(words: dict[str, str]) -> str:
 
 
 # Words of the rules about words, in one pattern, which costs as much as each of theirs.
-_WORDS = "|".join(
-    (
-        _capitals(TITLES),
-        _LOUD_TITLE,
-        _capitals(STREETS),
-        any_case(ANYWHERE),
-        r"Ph\.D\.",
-        any_case(BEFORE_WORDS),
-    )
+_WORDS = (
+    f"{_capitals({**TITLES, **STREETS})}|{_LOUD_TITLE}|{any_case({**ANYWHERE, **BEFORE_WORDS})}"
 )
 
 RULES = (
@@ -98,7 +91,7 @@ RULES = (
         needs=rf"\. ?[0-9#{MASK}]",
     ),
     *where(
-        rf"(?<![\w.])(?:{_WORDS})(?!\w)",
+        rf"(?<![\w.])(?:{_WORDS}|Ph\.D\.)(?!\w)",
         Rule(
             rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title
         ),

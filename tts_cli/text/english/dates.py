@@ -106,20 +106,12 @@ def numeric(match: re.Match[str]) -> str | None:
     return f"{NAMES[month - 1]} {ordinal(day)}{_year_of(match, ', ')}"
 
 
-def _plural_of(digits: str) -> str:
-    *before, last = cardinal(int(digits)).split()
-    return " ".join([*before, plural(last)])
-
-
 def _decade(match: re.Match[str]) -> str | None:
     """nineteen nineties, eighteen hundreds, two thousands, eighties."""
     number = int(match["decade"])
     if number % 10:
         return None
-    if match["decade"] == "00":
-        return "two thousands"
-    *before, last = year(number).split()
-    return " ".join([*before, plural(last)])
+    return "two thousands" if match["decade"] == "00" else plural(year(number))
 
 
 def _years(match: re.Match[str]) -> str | None:
@@ -159,7 +151,7 @@ RULES: tuple[Rule, ...] = (
         Rule(  # the under-23s · 45s and 78s
             r"(?:(?<=\bunder-)|(?<=\bover-)|(?<!\w)(?=[0-9]{1,3}s and [0-9]{1,3}s\b)"
             rf"|(?<=[0-9{MASK}]s and )|(?<={MASK} and ))(?P<{PIECE}>[0-9]{{1,3}}s)(?!\w)",
-            lambda match: _plural_of(match[PIECE][:-1]),
+            lambda match: plural(cardinal(int(match[PIECE][:-1]))),
         ),
     ),
     *where(

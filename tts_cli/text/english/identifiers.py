@@ -96,11 +96,6 @@ def _chapter(written: str) -> str:
     return said
 
 
-def _docket(match: re.Match[str]) -> str:
-    """twenty one dash twelve thirty four."""
-    return f"{code(match['first'])} dash {code(match['then'])}"
-
-
 def _dashed(match: re.Match[str]) -> str | None:
     """seven dash twenty two, but "a table 3-4" of something and Figures 3-5 are ranges."""
     pairs = re.sub(DASH, " dash ", match[PIECE])
@@ -124,9 +119,8 @@ def _runs(match: re.Match[str]) -> str:
 
 def _plural(match: re.Match[str]) -> str:
     """B-fifty twos, A three twenties, seven forty sevens."""
-    *before, last = code(match["number"]).split()
     name = match["name"] if match["name"].endswith("-") else f"{match['name']} ".lstrip()
-    return name + " ".join([*before, plural(last)])
+    return name + plural(code(match["number"]))
 
 
 def _short_code(match: re.Match[str]) -> str | None:
@@ -135,11 +129,6 @@ def _short_code(match: re.Match[str]) -> str | None:
     if match[PIECE].endswith("000") or not _MESSAGE.search(before):
         return None
     return _digits(match)
-
-
-def _listed(match: re.Match[str]) -> str:
-    """Area codes, one digit after the other, with the words between them."""
-    return re.sub("[0-9]+", lambda number: spelled(number.group()), match[PIECE])
 
 
 def _shillings(match: re.Match[str]) -> str:
@@ -163,10 +152,7 @@ def _old_price(match: re.Match[str]) -> str | None:
 def _plural_model(match: re.Match[str]) -> str:
     """PlayStation twos; the s of iPhone 5s is part of the name."""
     said = code(match["number"])
-    if match["model"] == "iPhone":
-        return f"{said} S"
-    *before, last = said.split()
-    return " ".join([*before, plural(last)])
+    return f"{said} S" if match["model"] == "iPhone" else plural(said)
 
 
 def _exponent(match: re.Match[str]) -> str:
@@ -186,21 +172,16 @@ RULES = (
         lambda match: match.group(),
         needs=r"\$[^$]*\$",
     ),
-    *where(
-        f"{_EMERGENCY} [a-z]",
-        Rule(
-            rf"(?<![\w$£€.,-])(?<!Porsche )911(?= (?:{_EMERGENCY_CUES})s?\b)",
-            lambda match: spelled(match.group()),
-        ),
-        Rule(
-            rf"(?:(?<=\b[Aa] )|(?<=\b[Tt]he ))(?:{_EMERGENCY})(?= (?:{_EMERGENCY_CUES})s?\b)",
-            lambda match: spelled(match.group()),
-        ),
+    Rule(
+        rf"(?:(?<![\w$£€.,-])(?<!Porsche )911|(?:(?<=\b[Aa] )|(?<=\b[Tt]he )){_EMERGENCY})"
+        rf"(?= {_EMERGENCY_CUES}s?\b)",
+        lambda match: spelled(match.group()),
+        needs=f"{_EMERGENCY} [a-z]",
     ),
     Rule(
         rf"\b[Aa]rea codes "
         rf"(?P<{PIECE}>[2-9][0-9]{{2}}(?:(?:,|,? and|,? or) [2-9][0-9]{{2}}){{0,5}}){_RIGHT}",
-        _listed,
+        lambda match: re.sub("[0-9]+", lambda number: spelled(number.group()), match[PIECE]),
         needs="rea codes [2-9]",
     ),
     Rule(
@@ -256,7 +237,7 @@ RULES = (
         Rule(
             rf"\b(?:No\.?|Docket|Case|Order|ISO|IEC) (?P<{PIECE}>(?P<first>[0-9]{{1,5}})-"
             rf"(?P<then>(?<=[0-9]{{3}}-)[0-9]|[0-9]{{3,5}})){_RIGHT}",
-            _docket,
+            lambda match: f"{code(match['first'])} dash {code(match['then'])}",
         ),
         Rule(
             rf"\b{_NUMBERED}s? (?P<{PIECE}>{_PAIR}(?:(?:,|,? (?:and|or|to)) {_PAIR}){{0,4}})"

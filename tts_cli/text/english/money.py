@@ -86,7 +86,10 @@ def _price(match: re.Match[str]) -> str:
     if not (scale or one or is_adjective):
         coins = {written: _coins(written, names) for written in (low, high) if written}
         if any(coins.values()):
-            said = " to ".join(coins[written] or _sum(written, names) for written in coins)
+            said = " to ".join(
+                coins[written] or f"{amount(written)} {names[not is_one(written)]}"
+                for written in coins
+            )
             return f"{minus}{said}{per}"
     said = amount(low)
     if one and one != scale:
@@ -94,14 +97,6 @@ def _price(match: re.Match[str]) -> str:
     said += (f" to {amount(high)}" if high else "") + (f" {SCALES[scale]}" if scale else "")
     is_single = is_adjective or (is_one(low) and not (high or scale or one))
     return f"{minus}{said} {names[0 if is_single else 1]}{per}"
-
-
-def _sum(written: str, names: list[str]) -> str:
-    return f"{amount(written)} {names[not is_one(written)]}"
-
-
-def _small(match: re.Match[str]) -> str:
-    return f"{amount(match['low'])} {_CENT[not is_one(match['low'])]}"
 
 
 _POINTED = re.compile(POINTED)
@@ -119,5 +114,8 @@ RULES = where(
         _price,
     ),
     Rule(rf"(?<![\w$])(?P<low>{PRICE})(?P<currency>\$)(?![\w$]){_PER}", _price),  # 50$
-    Rule(rf"{START}(?P<low>{AMOUNT}){SPACE}?¢", _small),
+    Rule(
+        rf"{START}(?P<low>{AMOUNT}){SPACE}?¢",
+        lambda match: f"{amount(match['low'])} {_CENT[not is_one(match['low'])]}",
+    ),
 )

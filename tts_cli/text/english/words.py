@@ -101,7 +101,7 @@ def year(number: int) -> str:
 
 
 def plural(word: str) -> str:
-    """The plural of a number word: nineties, hundreds, sixes."""
+    """The plural of a number in words: nineties, hundreds, twenty sixes."""
     if word.endswith("y"):
         return f"{word[:-1]}ies"
     return f"{word}es" if word.endswith("x") else f"{word}s"
