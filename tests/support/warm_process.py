@@ -115,6 +115,19 @@ class WarmProcess:
         return line
 
 
+Process = subprocess.Popen[str] | WarmProcess
+
+
+def start(program: str, args: Sequence[str], env: Mapping[str, str]) -> Process:
+    """Start a program as `python -c` would: as a fork of the server, and where the system has no
+    such forks, and with `--workers`, whose processes Ray starts and ends, as a fresh process.
+    """
+    if sys.platform == "linux" and "--workers" not in args:
+        return WarmProcess(program, args, env)
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", program, *args]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
+
+
 def run_warm(program: str, *args: object, **environment: str) -> str:
     """Return the stdout of a program that starts with torch imported; its exit code must be 0."""
     process = WarmProcess(program, list(map(str, args)), {**os.environ, **environment})
