@@ -19,7 +19,6 @@ Graphs that are recorded while rows are spoken belong to speaking, in both.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
@@ -31,7 +30,6 @@ import time
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -39,18 +37,9 @@ sys.path.append(str(ROOT / "tests" / "support"))
 
 from cpu_watch import CpuWatch  # noqa: E402
 from processes import workers_of  # noqa: E402
+from scripts import load_script  # noqa: E402
 
 WARM_ROWS = 300  # more than a batch, so that slots are refilled
-
-
-def benchmark() -> ModuleType:
-    """`samples/benchmark.py`, which is in no package."""
-    spec = importlib.util.spec_from_file_location("benchmark", ROOT / "samples" / "benchmark.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def lines_of(journal: Path) -> int:
@@ -77,7 +66,8 @@ class Runs:
         options, out = self.options, self.options.folder.absolute() / name
         shutil.rmtree(out, ignore_errors=True)
         manifest = out.parent / f"{num_rows}.jsonl"
-        manifest.write_text("".join(f"{line}\n" for line in benchmark().rows(num_rows)))
+        benchmark = load_script(ROOT / "samples" / "benchmark.py")
+        manifest.write_text("".join(f"{line}\n" for line in benchmark.rows(num_rows)))
         command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
         command += ["--model", options.model, "--max-batch", str(options.batch)]
         command += ["--device", options.device, "--progress", "none", *flags]
