@@ -48,7 +48,7 @@ def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch, bench: Workbench
         monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
         if given is None:
             monkeypatch.delenv("OMP_WAIT_POLICY")
-        assert bench.run("voices").code == 0
+        bench.run("voices").expect(0)
         assert os.environ["OMP_WAIT_POLICY"] == wanted
 
 

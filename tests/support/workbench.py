@@ -54,6 +54,15 @@ class Result:
         """Stdout as the one JSON document it must be."""
         return json.loads(self.out)
 
+    def expect(self, code: int, *errors: str, out: str | Sequence[str] = ()) -> Result:
+        """Require an exit code, texts in stderr and one or more in stdout; returns this result."""
+        assert self.code == code, self
+        for text in errors:
+            assert text in self.err, (text, self)
+        for text in [out] if isinstance(out, str) else out:
+            assert text in self.out, (text, self)
+        return self
+
 
 @dataclass(frozen=True)
 class Store:
