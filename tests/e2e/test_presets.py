@@ -98,7 +98,7 @@ def test_flags_beside_a_preset(bench: Workbench) -> None:
 
 
 def test_encode_converts_to_a_preset(bench: Workbench) -> None:
-    bench.synth(LINE)
+    bench.synth_once(LINE)
     out = bench.out().path
     bench.run("encode", out, "--preset", "podcast", "--out", bench.folder / "pod").expect(0)
     bench.run("check", bench.folder / "pod", "--preset", "podcast").expect(0)
@@ -109,7 +109,7 @@ def test_encode_converts_to_a_preset(bench: Workbench) -> None:
 
 
 def test_a_check_of_files_takes_no_recognizer(bench: Workbench) -> None:
-    bench.synth(LINE)
+    bench.synth_once(LINE)
     bench.run("check", bench.out().path, "--preset", "acx", "--asr", "pocketsphinx").expect(
         2, "run `check` twice"
     )
