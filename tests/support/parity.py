@@ -36,9 +36,15 @@ def check_codes(name: str, ours: Tensor, theirs: Tensor) -> None:
     differing = (ours[:shared] != theirs[:shared]).nonzero()
     if len(differing):
         frame, codebook = differing[0].tolist()
-        values = f"{int(ours[frame, codebook])}, official {int(theirs[frame, codebook])}"
+        values = f"{int(ours[frame, codebook])}, expected {int(theirs[frame, codebook])}"
         pytest.fail(f"{name}: first difference at frame {frame}, codebook {codebook}: {values}")
-    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, official {len(theirs)}"
+    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, expected {len(theirs)}"
+
+
+def check_all(rows: list[Tensor], expected: list[Tensor]) -> None:
+    """Compare the codes of rows, one by one."""
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        check_codes(f"row {index}", row, other)
 
 
 def check_samples(ours: Tensor, theirs: Tensor) -> None:
