@@ -112,9 +112,7 @@ def test_pipes(bench: Workbench, here: Path) -> None:
         (("Hi.", "--row-seed", "-1"), "'--row-seed': -1 is not in the range"),
     ],
 )
-def test_what_cannot_be(
-    bench: Workbench, here: Path, args: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be(bench: Workbench, here: Path, args: tuple[str, ...], said: str) -> None:
     (here / "dir.wav").mkdir()
     say(bench, *args).expect(2, said)
     assert os.listdir(here) == ["dir.wav"]

@@ -71,7 +71,7 @@ def test_one_text(run: Run, tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "cannot be synthesized: text: is blank\n")
 
 
-def test_a_line_that_is_too_long(run: Run, tmp_path: Path) -> None:
+def test_a_line_that_is_too_long(run: Run) -> None:
     done = run(EXAMPLES / "endless.py", "spoken", said="Good morning.\n" + "x" * 30_000).expect(1)
     assert done.out.startswith("spoken/000001.wav: ")
     assert done.err.startswith("000002: text: has 30000 characters")

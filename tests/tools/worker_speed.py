@@ -3,7 +3,6 @@ nothing is lost or spoken twice.
 
     python tests/tools/worker_speed.py FOLDER [--rows 4096] [--workers 2] [--batch 256]
         [--model synthetic:qwen3-tts-0.6b] [--device auto] [--runs warm,one,workers,killed]
-        [--tree DIR]
 
 speaks the benchmark's rows (`samples/benchmark.py`) four times: a few by one process, so that
 kernels are compiled; all by one process; all by workers; and all by workers of which one is killed
@@ -72,10 +71,9 @@ class Runs:
         command += ["--model", options.model, "--max-batch", str(options.batch)]
         command += ["--device", options.device, "--progress", "none", *flags]
         started_s = time.monotonic()
-        tree = str(options.tree.absolute())
-        path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path}
-        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
         watch = CpuWatch(process.pid)
         if kill_at is not None:
             args = (process, out / "timings.jsonl", kill_at)
@@ -231,7 +229,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="synthetic:qwen3-tts-0.6b")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--runs", default="warm,one,workers,killed", help="which, in this order")
-    parser.add_argument("--tree", type=Path, default=ROOT, help="sources of the command")
     return parser.parse_args()
 
 
