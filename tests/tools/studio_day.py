@@ -269,7 +269,7 @@ def speak(day: Day, num_rows: int) -> list[str]:
         sys.exit(f"no --map is named: {said}")
     flags = [*shlex.split(advice[1]), "--cast", "cast.toml"]
     said = day.run("check", "validate", SCRIPT, *flags)
-    day.expect(f"{num_rows:,} good, 0 bad" in said, "the check does not count the rows")
+    day.expect(f"{num_rows:,} good, 0 invalid" in said, "the check does not count the rows")
     synth = ["synth", SCRIPT, *flags, "--out", "wavs"]
     said = day.run("speak", *synth, code=None)
     for _ in range(MAX_RETRIES):  # some speech of a random checkpoint ends at once
