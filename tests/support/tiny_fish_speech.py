@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from tiny_fish_codec import SMALL, write_codec
 from tiny_qwen3_tts import uniform, write_json, write_weights
+from tiny_qwen3_tts_configs import vocabulary
 
 from models.base import Voice
 from models.dual_ar.config import CodecConfig
@@ -196,11 +197,6 @@ def main_config(spec: Spec) -> dict[str, Any]:
 
 def tokenizer_json(spec: Spec) -> dict[str, Any]:
     """A byte-level BPE with a few merges and every special token."""
-    units = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in units]
-    vocab = {chr(byte if byte in units else 256 + rest.index(byte)): byte for byte in range(256)}
-    for i, merge in enumerate(MERGES):
-        vocab[merge.replace(" ", "")] = 256 + i
     added = [*SPECIAL, *(f"<|semantic:{code}|>" for code in range(spec.codebook_size))]
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
     byte_level = {
@@ -237,7 +233,7 @@ def tokenizer_json(spec: Spec) -> dict[str, Any]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": False,
-            "vocab": vocab,
+            "vocab": vocabulary(MERGES),
             "merges": MERGES,
         },
     }
