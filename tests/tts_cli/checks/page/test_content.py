@@ -185,5 +185,6 @@ def test_a_run_is_named_by_its_rows(tmp_path: Path) -> None:
     first, second = found["rows"]
     assert found["runs"][first["run"]]["command"][:2] == ["synth", "/books/my lines.jsonl"]
     assert found["runs"][first["run"]]["run_id"] == RUN_ID
+    assert found["runs"][first["run"]]["model"] == "sample voice"
     assert "run" not in second
     assert found["last"][:2] == ["synth", "/books/my lines.jsonl"]
