@@ -7,8 +7,6 @@ place for what is new.
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -24,10 +22,6 @@ MAX_CODE = {"kernels": 3918, "models": 5978, "tts_cli": 36785}  # lines of a pac
 MAX_INNER_IMPORTS = 134
 MAX_ASSERTS = 15  # that a value is there
 MAX_TWINS = 0  # public classes that have their name twice
-_NO_CODE = (
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    *(tokenize.ENDMARKER, tokenize.ENCODING),
-)
 
 
 @cache
@@ -48,20 +42,6 @@ def ours() -> dict[str, ast.Module]:
         for path, tree in sources().items()
         if path.is_relative_to(top)
     }
-
-
-def code_lines(path: Path, tree: ast.Module) -> int:
-    """Lines with a token that is no comment and no docstring."""
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
-        if token.type not in _NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
-                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
-    return len(lines)
 
 
 def inner(tree: ast.Module) -> Iterator[ast.AST]:
@@ -173,7 +153,7 @@ def test_one_file_knows_ray() -> None:
 
 def test_files_are_small_and_few() -> None:
     lines = {
-        path.relative_to(ROOT).as_posix(): code_lines(path, tree)
+        path.relative_to(ROOT).as_posix(): rooms.code_lines(path)
         for path, tree in sources().items()
     }
     large = {path: count for path, count in lines.items() if count > LARGER.get(path, MAX_LINES)}

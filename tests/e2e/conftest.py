@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import MakeCheckpoint, Workbench, forbid_weights
@@ -98,6 +99,13 @@ def poison(folder: Path) -> Path:
 def bench(tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)
+
+
+@pytest.fixture
+def float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TF32 is off on a GPU, as in runs."""
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.fixture

@@ -75,9 +75,9 @@ def told(bench: Workbench) -> Workbench:
 
 def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_align, "SphinxAligner", lambda processes, flag: FakeAligner())
-    result = speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx")
-    assert result.code == 0, result.err
-    assert "rows aligned" in result.out
+    speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx").expect(
+        0, out="rows aligned"
+    )
     out = bench.out().path
     sounds = {path.stem for path in out.glob("**/*.wav")}
     assert {path.name.removesuffix(".words.json") for path in out.rglob("*.words.json")} == sounds
@@ -94,10 +94,9 @@ def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.Mo
     assert (out / "01-one.words.vtt").read_text() == words_vtt(found)
     assert (out / "01-one.TextGrid").read_text() == textgrid(found)
     written = (out / "01-one.words.json").stat().st_mtime_ns
-    again = speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx")
-    assert again.code == 0, again.err
+    speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx").expect(0)
     assert (out / "01-one.words.json").stat().st_mtime_ns == written
-    assert speak(bench, "# One\n\nIt rained. He went home.").code == 0
+    speak(bench, "# One\n\nIt rained. He went home.").expect(0)
     assert (out / "01-one.words.json").stat().st_mtime_ns == written
 
 
@@ -124,8 +123,7 @@ def spoken(out: Store, lines_before: int = 0) -> list[str]:
 
 
 def test_a_book(bench: Workbench) -> None:
-    result = speak(bench, STORY, "--subtitles", "srt,vtt")
-    assert result.code == 0
+    result = speak(bench, STORY, "--subtitles", "srt,vtt").expect(0)
     assert result.out.splitlines()[0] == msg.synthesized(11, 11)
     assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 10.2 s, in ")
     assert "warning: story.md:11: a footnote is left out\n" in result.err
@@ -186,26 +184,26 @@ def test_only_what_changed_is_spoken(told: Workbench) -> None:
 
     line = "A line that the writer had forgotten at first."
     text = STORY.replace("## The River\n", f"## The River\n\n{line}\n")
-    assert speak(bench, text).code == 0
+    speak(bench, text).expect(0)
     assert spoken(out, count) == [line]
     assert out.files[CHAPTERS[0]] != before[CHAPTERS[0]]
     assert {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS[1:]} == {
         name: stamps[name] for name in CHAPTERS[1:]
     }
 
-    assert speak(bench, STORY.replace("until the snow", "until the rain")).code == 0
+    speak(bench, STORY.replace("until the snow", "until the rain")).expect(0)
     new = [line for line in out.lines if line["run_id"] == out.report["run_id"]]
     assert [line["text"].split(" until")[0] for line in new] == ["He waited for her on the bank"]
     gone = {line["id"] for line in out.lines if line["status"] == "removed"}
     assert len(gone) == 2  # the line put in at first, and the bank without rain
-    assert speak(bench, STORY).code == 0
+    speak(bench, STORY).expect(0)
     assert len(out.runs) == 3  # none spoke: its audio was still there
     assert out.files[CHAPTERS[0]] == before[CHAPTERS[0]]
 
 
 def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> None:
     """It was, by another word of its text and by another length of its own."""
-    assert speak(bench, STORY, "--subtitles", "srt").code == 0
+    speak(bench, STORY, "--subtitles", "srt").expect(0)
     out, subtitles = bench.out(), CHAPTERS[1].replace(".wav", ".srt")
     samples = out.samples(CHAPTERS[1])
     soundfile.write(out.path / CHAPTERS[1], samples[:-2400], 24_000, "PCM_16")
@@ -231,17 +229,15 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
 
 def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: Path) -> None:
     pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
-    assert speak(bench, STORY, "--join", "m4b", "--subtitles", "srt", model=poisoned).code == 0
+    speak(bench, STORY, "--join", "m4b", "--subtitles", "srt", model=poisoned).expect(0)
     out = bench.out()
     assert {"book.m4b", *CHAPTERS} <= set(names(out))
     sick = STORY.replace("snow came", "snow~ came")
-    result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned)
-    assert result.code == 1
-    assert (
-        "\n" + msg.NEXT_FAILED.format(command=f"tts-cli book {bench.folder}/story.md --out")
-        in result.out
+    result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned).expect(
+        1,
+        "warning: not written: 02-the-bank.wav: 1 row is missing: sentences/",
+        out="\n" + msg.NEXT_FAILED.format(command=f"tts-cli book {bench.folder}/story.md --out"),
     )
-    assert "warning: not written: 02-the-bank.wav: 1 row is missing: sentences/" in result.err
     assert result.out.splitlines()[-1].startswith("2 of 3 chapters")
     left = [name for name in names(out) if name.endswith((".wav", ".srt", ".m4b"))]
     assert left == ["01-the-river.srt", CHAPTERS[0], "03-the-end.srt", CHAPTERS[2]]
@@ -249,7 +245,7 @@ def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: 
     assert chapter["path"] is None
     assert [row["is_spoken"] for row in chapter["sentences"]] == [True, False, True]
     assert all(row["start_s"] is None for row in chapter["sentences"])
-    assert speak(bench, STORY, "--join", "m4b", model=poisoned).code == 0
+    speak(bench, STORY, "--join", "m4b", model=poisoned).expect(0)
     assert {"book.m4b", *CHAPTERS} <= set(names(out))
 
 
@@ -262,9 +258,9 @@ def test_files_of_other_flags_are_kept_and_reported(bench: Workbench) -> None:
     before = {name: out.files[name] for name in names(out) if name.endswith((".m4b", "c", ".srt"))}
     assert len(before) == 7
     for _ in range(2):
-        result = speak(bench, STORY, "--subtitles", "vtt", "--forget", "join,format")
-        assert result.code == 0
-        assert "kept as they are: 7 files of an earlier run with other flags: " in result.err
+        speak(bench, STORY, "--subtitles", "vtt", "--forget", "join,format").expect(
+            0, "kept as they are: 7 files of an earlier run with other flags: "
+        )
         assert {name: out.files[name] for name in before} == before
     assert "orphan" not in bench.run("check", out.path).out
     changed = STORY.replace("until the snow", "until the rain")
@@ -284,40 +280,35 @@ def test_refused_before_anything_is_written(bench: Workbench) -> None:
         (bench.folder / "none.md", "No such file"),
         (bench.folder, r"has no .md or .txt file"),
     ):
-        result = speak(bench, path)
-        assert result.code == 2
-        assert message in result.err
-    assert speak(bench, STORY, "--subtitles", "ass").code == 2
-    result = speak(bench, STORY.replace("emil", "nobody"))
-    assert result.code == 2
-    assert "Error: story.md:7: voice: 'nobody' is unknown" in result.err
-    assert "fix these places in the book" in result.err
+        speak(bench, path).expect(2, message)
+    speak(bench, STORY, "--subtitles", "ass").expect(2)
+    speak(bench, STORY.replace("emil", "nobody")).expect(
+        2, "Error: story.md:7: voice: 'nobody' is unknown", "fix these places in the book"
+    )
     assert not list((bench.folder / "out").glob("*.wav"))
 
 
 def test_the_language_is_that_of_the_book(bench: Workbench) -> None:
     story = "---\nlang: {}\n---\n\nIt rained on the lake all day long.\n"
-    result = speak(bench, story.format("en-GB"))
-    assert result.code == 0
-    assert "the language of the book is en-GB; rows are synthesized as english" in result.err
+    speak(bench, story.format("en-GB")).expect(
+        0, "the language of the book is en-GB; rows are synthesized as english"
+    )
     out = bench.out()
     assert [line["language"] for line in out.lines] == ["english"]
     # The rows stand for themselves: `synth` on them, and what a user says of them.
-    assert bench.synth(out.path / "book.jsonl").code == 0
-    assert speak(bench, story.format("fr"), "--language", "english").code == 0
+    bench.synth(out.path / "book.jsonl").expect(0)
+    speak(bench, story.format("fr"), "--language", "english").expect(0)
     assert len(out.lines) == 1
-    assert speak(bench, story.format("en"), "--language", "auto").code == 2
-    assert speak(bench, story.format("en"), "--language", "auto", "--redo").code == 0
+    speak(bench, story.format("en"), "--language", "auto").expect(2)
+    speak(bench, story.format("en"), "--language", "auto", "--redo").expect(0)
     assert out.lines[-1]["language"] == "auto"
     count = len(out.lines)
     # It was read by the rules of another language, with exit code 0.
     for flags in ((), ("--dry-run",)):
-        result = speak(bench, story.format("cy"), "--forget", "language", *flags)
-        assert result.code == 2
-        assert "Error: the book is in 'cy', but " in result.err
-        assert (
-            "choose another model with --model, or a language with --language (auto: none)"
-            in result.err
+        speak(bench, story.format("cy"), "--forget", "language", *flags).expect(
+            2,
+            "Error: the book is in 'cy', but ",
+            "choose another model with --model, or a language with --language (auto: none)",
         )
     assert len(out.lines) == count
     result = speak(bench, story.format("und"), "--forget", "language", "--keep-done")
@@ -328,11 +319,11 @@ def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
     out = bench.folder / "out"
     out.mkdir()
     (out / "02-the-bank.wav").write_bytes(b"my own recording")
-    result = speak(bench, STORY)
-    assert result.code == 2
-    assert "02-the-bank.wav: in the folder, but not written by an earlier run" in result.err
+    speak(bench, STORY).expect(
+        2, "02-the-bank.wav: in the folder, but not written by an earlier run"
+    )
     assert (out / "02-the-bank.wav").read_bytes() == b"my own recording"
-    assert speak(bench, STORY, "--overwrite").code == 0
+    speak(bench, STORY, "--overwrite").expect(0)
     assert len(bench.out().samples("02-the-bank.wav")) > 0
 
 
@@ -343,10 +334,11 @@ def test_a_folder_of_a_manifest_is_refused(bench: Workbench, flags: tuple[str, .
         [{"id": "b", "text": "Hi."}, {"id": "a", "text": "Hello."}], "--max-seconds", 1
     )
     before = bench.out().files
-    result = speak(bench, STORY, *flags)
-    assert result.code == 2
-    assert f"Error: {bench.out().path}: has 2 rows of a manifest: " in result.err
-    assert "choose another --out for the book" in result.err
+    speak(bench, STORY, *flags).expect(
+        2,
+        f"Error: {bench.out().path}: has 2 rows of a manifest: ",
+        "choose another --out for the book",
+    )
     assert bench.out().files == before
 
 
@@ -357,17 +349,13 @@ def test_a_book_file_of_somebody_else_removes_nothing(told: Workbench) -> None:
     path = bench.out().path / "book.json"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("02-the-bank.wav", "../keep.wav"), encoding="utf-8")
-    result = speak(bench, STORY)
-    assert result.code == 2
-    assert "book.json is not valid" in result.err
-    assert speak(bench, STORY, "--overwrite").code == 0
+    speak(bench, STORY).expect(2, "book.json is not valid")
+    speak(bench, STORY, "--overwrite").expect(0)
     assert keep.exists()
 
 
 def test_long_sentences_are_spoken_in_parts(bench: Workbench) -> None:
-    assert (
-        speak(bench, STORY, "--split", "40", "--pause-clause", 0.3, "--subtitles", "srt").code == 0
-    )
+    speak(bench, STORY, "--split", "40", "--pause-clause", 0.3, "--subtitles", "srt").expect(0)
     out = bench.out()
     parts = {line["text"]: line["parts"] for line in out.lines}
     assert len(parts["She heard him, and she did not turn her head to look."]) == 2
@@ -388,8 +376,8 @@ def test_long_sentences_are_spoken_in_parts(bench: Workbench) -> None:
     assert all(row["is_spoken"] for row in rows)
     # Another rule of splitting concerns the rows that are split, and no others.
     count, split = len(out.lines), [text for text, found in parts.items() if found]
-    assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2).code == 2
-    assert speak(bench, STORY, "--split", "40", "--pause-clause", 0.2, "--redo").code == 0
+    speak(bench, STORY, "--split", "40", "--pause-clause", 0.2).expect(2)
+    speak(bench, STORY, "--split", "40", "--pause-clause", 0.2, "--redo").expect(0)
     assert sorted(spoken(out, count)) == sorted(split)
 
 
@@ -400,8 +388,7 @@ def test_chapters_are_no_orphans(told: Workbench) -> None:
         ("synth", bench.out().path / "book.jsonl"),
     ):
         flags = ("--out", bench.out().path, "--model", bench.model, "--dry-run", "--json")
-        result = bench.run(*command, *flags)
-        assert result.code == 0
+        result = bench.run(*command, *flags).expect(0)
         assert (result.json["orphans"], result.json["rows"]) == (0, 11)
     (bench.out().path / "mine.wav").write_bytes(b"x")
     assert bench.run(*command, *flags).json["first_orphans"] == ["mine"]
@@ -434,9 +421,8 @@ def test_a_book_goes_on_after_a_crash(bench: Workbench, part: str, suffix: str, 
     path.write_text(STORY, encoding="utf-8")
     args = ["book", path, "--out", bench.out().path, "--model", bench.model, "--device", "cpu"]
     patch = DEADLY.format(part=part, suffix=suffix, nth=nth)
-    died = finish(bench.start(list(map(str, args)), patch))
-    assert died.code == -signal.SIGKILL, died
-    assert bench.run(*args).code == 0
+    finish(bench.start(list(map(str, args)), patch)).expect(-signal.SIGKILL)
+    bench.run(*args).expect(0)
     out = bench.out()
     assert len(out.status()) == 11
     assert set(out.status().values()) == {"ok"}
@@ -447,8 +433,7 @@ def test_another_level_or_format_of_chapters_speaks_nothing(told: Workbench) -> 
     bench, out = told, told.out()
     lines, rows = len(out.lines), {n: d for n, d in out.files.items() if n.startswith("sentences/")}
     plain = {name: out.samples(name) for name in CHAPTERS}
-    result = speak(bench, STORY, "--loudness", "-30", "--highpass", 70, "--pad", "0.5,1")
-    assert result.code == 0
+    result = speak(bench, STORY, "--loudness", "-30", "--highpass", 70, "--pad", "0.5,1").expect(0)
     assert len(out.lines) == lines
     assert {n: d for n, d in out.files.items() if n.startswith("sentences/")} == rows
     for chapter, name in zip(book_file(out)["chapters"], CHAPTERS, strict=True):
@@ -468,7 +453,7 @@ def test_another_level_or_format_of_chapters_speaks_nothing(told: Workbench) -> 
         msg.NOTHING_BUT_CONVERTED.format(files=counted(11, "file"))
     )
     assert (out.path / "01-the-river.opus").is_file()
-    assert speak(bench, STORY, "--forget", "all").code == 0
+    speak(bench, STORY, "--forget", "all").expect(0)
     assert all((out.samples(name) == plain[name]).all() for name in CHAPTERS)
     spoken_by = {line["run_id"] for line in out.records.values()}
     assert len(spoken_by) == 1, "one run spoke it all"

@@ -26,15 +26,15 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     path, out = bench.folder / "story.md", bench.out()
     path.write_text(STORY)
     book = ("book", path, "--out", out.path, "--model", bench.model, *FLAGS)
-    assert bench.run(*book).code == 0
+    bench.run(*book).expect(0)
     rows = [json.loads(line) for line in (out.path / "book.jsonl").read_text().splitlines()]
     row_id = next(row["id"] for row in rows if "waited" in row["text"])
     before = out.files
 
     # Both ways to speak more of a sentence.
     again = ("synth", out.path / "book.jsonl", "--out", out.path, "--model", bench.model, *FLAGS)
-    assert bench.run(*again, "--only", row_id, "--takes", 1).code == 0
-    assert bench.run(*book, "--only", row_id, "--takes", 1).code == 0
+    bench.run(*again, "--only", row_id, "--takes", 1).expect(0)
+    bench.run(*book, "--only", row_id, "--takes", 1).expect(0)
     assert {name: out.files[name] for name in before if name != "book.json"} == {
         name: data for name, data in before.items() if name != "book.json"
     }
@@ -46,11 +46,11 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     forbid_weights(monkeypatch)
     num_lines = len(out.lines)
     stay = (out.path / "02-the-end.wav").stat().st_mtime_ns
-    assert bench.run(*book).code == 0
+    bench.run(*book).expect(0)
     assert len(out.lines) == num_lines
     after = out.files
     assert after["01-the-river.wav"] != before["01-the-river.wav"]
     assert (out.path / "02-the-end.wav").stat().st_mtime_ns == stay
-    assert bench.run("pick", out.path, f"{row_id}=1").code == 0
-    assert bench.run(*book).code == 0
+    bench.run("pick", out.path, f"{row_id}=1").expect(0)
+    bench.run(*book).expect(0)
     assert out.files["01-the-river.wav"] == before["01-the-river.wav"]

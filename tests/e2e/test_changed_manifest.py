@@ -79,10 +79,11 @@ def test_one_that_changes_while_it_is_read(
     """Nothing is spoken, and no folder is made."""
     manifest = bench.write(padded(ROWS))
     at("planning", lambda: change(manifest, name))
-    result = bench.synth(manifest, *FLAGS)
-    assert result.code == 4
-    assert f"Error: {manifest}: the manifest was changed or removed during the run" in (result.err)
-    assert "run the same command again" in result.err
+    bench.synth(manifest, *FLAGS).expect(
+        4,
+        f"Error: {manifest}: the manifest was changed or removed during the run",
+        "run the same command again",
+    )
     assert not (bench.out().path).exists()
 
 
@@ -98,7 +99,7 @@ def test_what_was_read_is_spoken(
     manifest = bench.write(padded(ROWS))
     bench.run_once(*bench.command(manifest, *FLAGS, out="clean"), out="clean")
     at(moment, lambda: change(manifest, name))
-    assert bench.synth(manifest, *FLAGS, "--subtitles", "srt").code == 0
+    bench.synth(manifest, *FLAGS, "--subtitles", "srt").expect(0)
     found = bench.out().files
     assert {file: found[file] for file in bench.out("clean").files} == bench.out("clean").files
     assert len(bench.out().records) == len(ROWS)
@@ -116,8 +117,7 @@ def test_a_row_longer_than_the_slots_fails_alone(
 
     monkeypatch.setattr(load.Loaded, "prepare", prepare)
     rows = [{**ROWS[0], "max_frames": 100}, *({**row, "max_frames": 99} for row in ROWS[1:4])]
-    result = bench.synth(rows)
-    assert result.code == 1
+    bench.synth(rows).expect(1)
     records = bench.out().records
     assert [row["id"] for row in rows if records[row["id"]]["status"] == "failed"] == ["row00"]
     assert (

@@ -75,13 +75,14 @@ def listens(monkeypatch: pytest.MonkeyPatch, ear: Ear) -> Ear:
 
 
 def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
-    result = bench.run("check", folder)
-    assert result.code == 1
-    assert "loud (-3.0 dBFS; usual for clara: -20.0)" in result.out
-    assert f"12 rows checked, 1 suspect; results: {folder / 'checks.jsonl'}" in result.out
-    assert "--only suspects --takes 3" in result.out
-    assert (
-        "only loudness, length and pauses were checked; add --asr to check the words" in result.out
+    bench.run("check", folder).expect(
+        1,
+        out=[
+            "loud (-3.0 dBFS; usual for clara: -20.0)",
+            f"12 rows checked, 1 suspect; results: {folder / 'checks.jsonl'}",
+            "--only suspects --takes 3",
+            "only loudness, length and pauses were checked; add --asr to check the words",
+        ],
     )
     checks = verdicts_by_take(folder)
     assert len(checks) == ROWS
@@ -104,9 +105,9 @@ def test_words_are_heard_once(
 ) -> None:
     """Another recognizer, or audio that was replaced, is heard anew; stale lines go."""
     ear = listens(monkeypatch, Ear({"r03.wav": "nothing of the kind was ever here", "r04.wav": ""}))
-    result = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
-    assert result.code == 1, result.err
-    assert "ear 1: 12 takes transcribed" in result.err
+    result = bench.run("check", folder, "--asr", "pocketsphinx", "--json").expect(
+        1, "ear 1: 12 takes transcribed"
+    )
     found = {row["id"]: row for row in result.json["suspects"]}
     assert sorted(found) == ["r01", "r03", "r04"]
     assert found["r03"]["heard"] == "nothing of the kind was ever here"
@@ -143,11 +144,11 @@ def test_what_was_heard_survives_a_stop(
     bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ear = listens(monkeypatch, Ear({"r05.wav": "stop"}))
-    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 130
+    bench.run("check", folder, "--asr", "pocketsphinx").expect(130)
     heard = [key for key, check in verdicts_by_take(folder).items() if check.asr is not None]
     assert len(heard) == 6
     ear.said, ear.asked = {}, []
-    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 1
+    bench.run("check", folder, "--asr", "pocketsphinx").expect(1)
     assert sorted(ear.asked) == [f"r{number:02d}.wav" for number in range(6)]
 
 
@@ -239,9 +240,9 @@ def test_advice_ends_where_no_take_passed(bench: Workbench, folder: Path) -> Non
     """More takes were advised for ever."""
     assert len(next_lines(bench.run("check", folder).out)) == 1
     loud_takes(folder)
-    result = bench.run("check", folder)
-    assert result.code == 1
-    assert "no take of r01 passed, of 4; look at its text\n" in result.out
+    result = bench.run("check", folder).expect(
+        1, out="no take of r01 passed, of 4; look at its text\n"
+    )
     assert next_lines(result.out) == []
     told = bench.run("check", folder, "--json").json
     assert (told["no_take_passed"], told["next"]) == (["r01"], [])
@@ -316,7 +317,7 @@ def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any
     """By `--only suspects`, as `check` names them, until their audio is replaced."""
     bench = Workbench(tmp_path, checkpoint, capsys)
     rows = [{"id": f"r{number}", "text": "Good morning to you."} for number in range(4)]
-    assert bench.synth(rows, "--seed", 3).code == 0
+    bench.synth(rows, "--seed", 3).expect(0)
     out = bench.folder / "out"
     lines = {line["id"]: line for line in bench.out().lines}
     calm = ({**line, "clipped_share": 0.0, "suspect": []} for line in lines.values())
@@ -325,8 +326,7 @@ def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any
     check["reasons"] = [{"kind": "words", "text": "all", "weight": 3.0}]
     stale = {**check, "id": "r3", "sha256": "00"}
     (out / "checks.jsonl").write_text(json.dumps(check) + "\n" + json.dumps(stale) + "\n")
-    told = bench.synth(rows, "--seed", 3, "--only", "suspects", "--takes", 1)
-    assert told.code == 0, told.err
+    bench.synth(rows, "--seed", 3, "--only", "suspects", "--takes", 1).expect(0)
     takes = [line["id"] for line in bench.out().lines if line["take"] == 2]
     assert takes == ["r2"]
 
@@ -347,7 +347,7 @@ def test_opinions_are_asked_once(
     rater = Rater({})
     monkeypatch.setattr(app_check, "Dnsmos", lambda: rater)
     listens(monkeypatch, Ear({}))
-    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 1
+    bench.run("check", folder, "--asr", "pocketsphinx").expect(1)
     result = bench.run("check", folder, "--mos", "--json")
     assert "ear 1: 12 takes rated" in result.err
     found = {row["id"]: row for row in result.json["suspects"]}
@@ -363,9 +363,7 @@ def test_opinions_are_asked_once(
     row = next(row for row in content["rows"] if row["id"] == "r05")
     assert (row["takes"][0]["mos"], row["reasons"][0][0]) == ([2.0, 3.6, 4.0, 3.7], "quality")
     assert content["charts"]["mos"]["voices"][0]["rows"] == ROWS
-    assert (
-        bench.run("export", folder, "--to", "audiofolder", "--out", bench.folder / "set").code == 0
-    )
+    bench.run("export", folder, "--to", "audiofolder", "--out", bench.folder / "set").expect(0)
     lines = (bench.folder / "set" / "train" / "metadata.jsonl").read_text().splitlines()
     assert {json.loads(line)["id"]: json.loads(line)["mos"] for line in lines}["r05"] == 2.0
 
@@ -410,12 +408,11 @@ def test_drift(
     assert checks["long", 1].similarity is not None
     assert checks["long", 1].similarity.lowest_part is not None
     assert checks["long", 1].similarity.lowest_part < checks["r00", 1].similarity.similarity  # type: ignore[union-attr]
-    result = bench.run("check", out, "--drift", "--device", "cpu")
-    assert result.code == 2
-    assert (
+    bench.run("check", out, "--drift", "--device", "cpu").expect(
+        2,
         "--drift: sample voice has no speaker encoder; give a Qwen3-TTS Base "
-        "checkpoint with --model"
-    ) in result.err
+        "checkpoint with --model",
+    )
 
 
 @pytest.mark.parametrize(
@@ -428,6 +425,5 @@ def test_drift(
     ],
 )
 def test_mistakes(bench: Workbench, folder: Path, flags: Any, said: str, code: int) -> None:
-    result = bench.run("check", folder, *flags)
-    assert result.code == code
+    result = bench.run("check", folder, *flags).expect(code)
     assert re.search(said, result.err), result.err

@@ -78,9 +78,7 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
         row("other-words", text="Something else."),
     ]
     voices = ("--voice-dir", refs.folder / "voices")
-    result = refs.synth(rows, *CAP, *voices, model=base)
-    assert result.code == 1
-    assert "bad failed: ref_audio" in result.err
+    result = refs.synth(rows, *CAP, *voices, model=base).expect(1, "bad failed: ref_audio")
     out = refs.out()
     assert out.status() == {r["id"]: "failed" if r["id"] == "bad" else "ok" for r in rows}
     assert "none.wav' does not exist" in out.records["bad"]["error"]
@@ -112,15 +110,14 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
 
 def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> None:
     rows = [row("a"), row("b", "deep/b.flac"), row("c", text=None)]
-    assert refs.synth(rows, *CAP, model=base).code == 0
-    again = refs.synth(rows, *CAP, model=base)
-    assert again.code == 0
+    refs.synth(rows, *CAP, model=base).expect(0)
+    again = refs.synth(rows, *CAP, model=base).expect(0)
     assert again.out == msg.nothing_to_do(3) + "\n"
     rows[0]["ref_audio"] = "copy of a.wav"  # the same bytes
     (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
     assert msg.synthesized(1, 3, done=2) in refs.synth(rows, *CAP, model=base).out
     # Silence stands behind references of icl only.
-    assert refs.synth(rows, *CAP, "--ref-silence", 0, model=base).code == 2
+    refs.synth(rows, *CAP, "--ref-silence", 0, model=base).expect(2)
     result = refs.synth(rows, *CAP, "--ref-silence", 0, "--redo", model=base)
     assert msg.synthesized(2, 3, done=1) in result.out
 
@@ -134,8 +131,7 @@ def test_validate_hears_recordings_without_a_voice(refs: Workbench, base: Path) 
     (refs.folder / "loud.wav").write_bytes(encoded(loud))
     rows = [row("still", "still.wav", text=None), row("late", "late.wav", text=None)]
     manifest = refs.write([row("good", text=None), *rows, row("loud", "loud.wav", text=None)])
-    result = refs.run("validate", manifest, "--model", base)
-    assert result.code == 1
+    result = refs.run("validate", manifest, "--model", base).expect(1)
     still, late_, loud_ = result.err.splitlines()
     assert "id 'still': " in still
     assert "is silent (nothing but zeros" in still
@@ -149,8 +145,7 @@ def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) 
     (refs.folder / "long.wav").write_bytes(encoded(tone(25.0)))
     rows = [row("fits"), row("short", "long.wav", text="Yes."), row("long", text="word " * 90)]
     manifest = refs.write(rows)
-    result = refs.run("validate", manifest, "--model", base)
-    assert result.code == 0
+    result = refs.run("validate", manifest, "--model", base).expect(0)
     short, long = result.err.splitlines()
     assert "id 'short': ref_text takes about 0.2 s to say, but ref_audio is 25.0 s" in short
     assert "id 'long': ref_text takes about 27.7 s to say" in long
@@ -179,44 +174,36 @@ def test_bad_rows_are_found_before_a_weight_is_read(
     folder = refs.folder / "voices"
     folder.mkdir()
     (folder / "broken.voice.safetensors").write_bytes(b"broken")
-    result = refs.synth([row("a", **values)], "--voice-dir", folder, model=base)
-    assert result.code == 2
-    assert words in result.err
+    refs.synth([row("a", **values)], "--voice-dir", folder, model=base).expect(2, words)
     assert not refs.out().path.exists()
 
 
 class TestRefusals:
     def test_the_sample_voice_cannot_clone(self, refs: Workbench) -> None:
         manifest = refs.write([row("a")])
-        result = refs.run("synth", manifest, "--out", refs.folder / "out")
-        assert result.code == 2
-        assert (
-            "the sample voice cannot clone; leave it out, or give a Base checkpoint with --model"
-            in result.err
+        refs.run("synth", manifest, "--out", refs.folder / "out").expect(
+            2, "the sample voice cannot clone; leave it out, or give a Base checkpoint with --model"
         )
         for command in (
             ("voices", "add", "x", "--ref-audio", refs.folder / "a.wav"),
             ("voices", "design", "x", "--instruct", "low", "--text", "a", "--design-model", "b"),
         ):
-            result = refs.run(*command)
-            assert result.code == 2
-            assert "the sample voice cannot clone; give a Base checkpoint" in result.err
+            refs.run(*command).expect(2, "the sample voice cannot clone; give a Base checkpoint")
 
     def test_a_custom_voice_checkpoint_knows_no_voice_files(
         self, refs: Workbench, base: Path
     ) -> None:
         have(refs, base, "anna")
         voices = ("--voice-dir", refs.folder / "voices")
-        result = refs.synth([{"text": "hi", "voice": "anna"}], *voices)
-        assert result.code == 2
-        assert "a voice file has that name, but a custom_voice checkpoint cannot" in result.err
+        refs.synth([{"text": "hi", "voice": "anna"}], *voices).expect(
+            2, "a voice file has that name, but a custom_voice checkpoint cannot"
+        )
 
 
 class TestVoicesAdd:
     def test_what_is_told(self, refs: Workbench, base: Path) -> None:
         folder = refs.folder / "voices"
-        result = add(refs, base, "anna", "--ref-text", SAID, "--json")
-        assert result.code == 0
+        result = add(refs, base, "anna", "--ref-text", SAID, "--json").expect(0)
         path = folder / "anna.voice.safetensors"
         assert result.json["path"] == str(path)
         assert (result.json["mode"], result.json["text"]) == ("icl", SAID)
@@ -236,14 +223,13 @@ class TestVoicesAdd:
         path = refs.folder / "voices" / "anna.voice.safetensors"
         before = path.read_bytes()
         # Made of the same it is done: a kill may have come behind it.
-        result = add(refs, base, "anna")
-        assert result.code == 0
+        result = add(refs, base, "anna").expect(0)
         assert result.out.startswith(f"{path} already exists, with the same content: xvec")
-        result = add(refs, base, "Anna", "--ref-text", SAID)
-        assert result.code == 2
-        assert "already exists; add --overwrite to replace it" in result.err
+        add(refs, base, "Anna", "--ref-text", SAID).expect(
+            2, "already exists; add --overwrite to replace it"
+        )
         assert path.read_bytes() == before
-        assert add(refs, base, "Anna", "--ref-text", SAID, "--overwrite").code == 0
+        add(refs, base, "Anna", "--ref-text", SAID, "--overwrite").expect(0)
         assert path.read_bytes() != before
 
     @pytest.mark.parametrize(
@@ -258,22 +244,18 @@ class TestVoicesAdd:
     def test_mistakes(
         self, refs: Workbench, base: Path, name: str, flags: tuple[str, ...], words: str
     ) -> None:
-        result = add(refs, base, name, *flags)
-        assert result.code == 2
-        assert words in result.err
+        add(refs, base, name, *flags).expect(2, words)
         assert not (refs.folder / "voices").exists()
 
     def test_a_bad_recording(self, refs: Workbench, base: Path) -> None:
         (refs.folder / "a.wav").write_bytes(encoded(0 * tone()))
-        result = add(refs, base, "anna")
-        assert result.code == 2
-        assert "is silent" in result.err
+        add(refs, base, "anna").expect(2, "is silent")
         assert not (refs.folder / "voices").exists()
 
     def test_options_in_the_wrong_place(self, refs: Workbench, base: Path) -> None:
-        result = refs.run("voices", "--model", base, "add", "anna", "--ref-audio", "a.wav")
-        assert result.code == 2
-        assert "put --model after 'add'" in result.err
+        refs.run("voices", "--model", base, "add", "anna", "--ref-audio", "a.wav").expect(
+            2, "put --model after 'add'"
+        )
 
 
 class TestVoicesDesign:
@@ -286,8 +268,7 @@ class TestVoicesDesign:
         )
 
     def test_a_designed_voice_speaks(self, refs: Workbench, base: Path, designer: Path) -> None:
-        result = self.design(refs, base, designer, "--seed", 3, "--json")
-        assert result.code == 0, result
+        result = self.design(refs, base, designer, "--seed", 3, "--json").expect(0)
         folder = refs.folder / "voices"
         assert {path.name for path in folder.iterdir()} == {
             "teller.wav",
@@ -303,37 +284,34 @@ class TestVoicesDesign:
         first = (folder / "teller.voice.safetensors").read_bytes()
         words = ("--ref-text", result.json["text"], "--overwrite")
         (refs.folder / "a.wav").write_bytes((folder / "teller.wav").read_bytes())
-        assert add(refs, base, "teller", *words).code == 0
+        add(refs, base, "teller", *words).expect(0)
         assert (folder / "teller.voice.safetensors").read_bytes() == first
         flags = ("--voice-dir", folder)
         rows = [{"id": "a", "text": "Hi.", "voice": "teller"}]
-        assert refs.synth(rows, *CAP, *flags, model=base).code == 0
+        refs.synth(rows, *CAP, *flags, model=base).expect(0)
         assert refs.out().status() == {"a": "ok"}
 
     def test_it_asks_before_it_replaces(self, refs: Workbench, base: Path, designer: Path) -> None:
         (refs.folder / "voices").mkdir()
         recording = refs.folder / "voices" / "teller.wav"
         recording.write_bytes(b"mine")
-        result = self.design(refs, base, designer)
-        assert result.code == 2
-        assert "teller.wav already exists; add --overwrite" in result.err
+        self.design(refs, base, designer).expect(2, "teller.wav already exists; add --overwrite")
         assert recording.read_bytes() == b"mine"
 
     def test_a_voice_is_heard_by_words(self, refs: Workbench, base: Path, designer: Path) -> None:
         """What a model makes of a dash would be kept as a voice."""
-        result = self.design(refs, base, designer, "--text", "---")
-        assert result.code == 2
-        assert "--text has no letter or digit; give a sentence or two" in result.err
+        self.design(refs, base, designer, "--text", "---").expect(
+            2, "--text has no letter or digit; give a sentence or two"
+        )
 
     def test_only_a_voice_design_checkpoint_designs(
         self, refs: Workbench, base: Path, checkpoint: Path
     ) -> None:
-        result = self.design(refs, base, checkpoint)
-        assert result.code == 2
-        assert (
+        self.design(refs, base, checkpoint).expect(
+            2,
             "is a custom_voice checkpoint; give a VoiceDesign checkpoint, such as "
-            "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"
-        ) in result.err
+            "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
+        )
 
     def test_speech_that_never_ends(
         self,
@@ -345,32 +323,26 @@ class TestVoicesDesign:
         monkeypatch.setattr("tts_cli.text.words.CAP_S", 0.1)  # frames are as short as 1 ms here
         monkeypatch.setattr("tts_cli.text.words.CAP_S_PER_BYTE", 0.0)
         endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
-        result = self.design(refs, base, endless)
-        assert result.code == 1
-        assert "its audio did not end within" in result.err
+        self.design(refs, base, endless).expect(1, "its audio did not end within")
         assert not (refs.folder / "voices").exists()
 
 
 def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:
     assert "the model loads and works" in bench.run("warmup", "--model", base, "--max-batch", 2).out
     flags = ("--batches", "2", "--frames", 4, "--repeats", 1, "--json")
-    found = bench.run("profile", "--model", base, *flags)
-    assert found.code == 0, found
-    assert "reference (2 x 10 s)" in found.out
+    bench.run("profile", "--model", base, *flags).expect(0, out="reference (2 x 10 s)")
 
 
 def test_say_clones(refs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording or a voice file, as a row would."""
     monkeypatch.chdir(refs.folder)
     have(refs, base, "anna", "--ref-text", SAID)
-    assert refs.synth([row("row")], *CAP, model=base).code == 0
+    refs.synth([row("row")], *CAP, model=base).expect(0)
     command = ("say", "Good morning.", "--row-seed", 5, "--model", base, "--device", "cpu", *CAP)
     by_file = ("--voice", "anna", "--voice-dir", refs.folder / "voices")
     by_recording = ("--ref-audio", "a.wav", "--ref-text", SAID)
     for flags in (by_file, by_recording):
-        assert refs.run(*command, *flags).code == 0
+        refs.run(*command, *flags).expect(0)
         assert np.array_equal(Store(refs.folder).samples("say.wav"), refs.out().samples("row.wav"))
         (refs.folder / "say.wav").unlink()
-    result = refs.run(*command, "--ref-audio", "none.wav")
-    assert result.code == 1
-    assert "none.wav' does not exist" in result.err
+    refs.run(*command, "--ref-audio", "none.wav").expect(1, "none.wav' does not exist")

@@ -103,8 +103,7 @@ def test_each_description_is_one_voice(
     designs: Workbench, design: Path, base: Path, other_base: Path, opened: list[str]
 ) -> None:
     flags = (*CAP, "--clone-model", base)
-    result = designs.synth(ROWS, *flags)
-    assert result.code == 0, result.err
+    result = designs.synth(ROWS, *flags).expect(0)
     assert result.summary == msg.synthesized(6, 6)
     assert opened == [str(design), str(base)]
     out = designs.out()
@@ -139,7 +138,7 @@ def test_each_description_is_one_voice(
     # Another Base encodes what was said, and nobody says it again.
     opened.clear()
     before = voice_files(designs)
-    assert designs.synth(ROWS, *CAP, "--clone-model", other_base).code == 2
+    designs.synth(ROWS, *CAP, "--clone-model", other_base).expect(2)
     again = designs.synth(ROWS, *CAP, "--clone-model", other_base, "--redo")
     assert again.summary == msg.synthesized(6, 6)
     assert opened == [str(other_base)]
@@ -155,10 +154,9 @@ def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: P
         "from tts_cli.voices.voice_store import VoiceStore\n"
         "VoiceStore.keep_for = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    assert finish(spoken.start(args, patch)).code == -signal.SIGKILL
+    finish(spoken.start(args, patch)).expect(-signal.SIGKILL)
     assert not spoken.out("killed").lines
-    result = spoken.run(*args)
-    assert result.code == 0, result.err
+    result = spoken.run(*args).expect(0)
     assert f"loading {design}" not in result.err
     assert voice_files(spoken, "killed") == voice_files(spoken)
     names = [f"{row['id']}.wav" for row in ROWS]
@@ -168,8 +166,7 @@ def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: P
 def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = use_fake_cluster(monkeypatch)
     flags = (*CAP, "--clone-model", base, "--workers", 2)
-    result = spoken.synth(ROWS, *flags, out="many")
-    assert result.code == 0, result.err
+    spoken.synth(ROWS, *flags, out="many").expect(0)
     assert cluster.calls == ["speak_voices", "encode_voices"]
     assert voice_files(spoken, "many") == voice_files(spoken)
     assert spoken.synth(ROWS, *flags, out="many").out == DONE
@@ -179,8 +176,7 @@ def test_what_cannot_go_together_is_refused(
     designs: Workbench, base: Path, make_checkpoint: MakeCheckpoint, checkpoint: Path
 ) -> None:
     def refused(code: int, *flags: object, model: Path | None = None) -> str:
-        result = designs.synth(ROWS, *CAP, *flags, model=model)
-        assert result.code == code, result.err
+        result = designs.synth(ROWS, *CAP, *flags, model=model).expect(code)
         assert not designs.out().path.exists()
         return result.err
 
@@ -210,8 +206,7 @@ def test_on_a_gpu(designs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(load, "open_checkpoint", opened)
     flags = (*CAP, "--clone-model", base, "--device", "cuda", "--retries", 9)
-    result = designs.synth(ROWS, *flags)
-    assert result.code == 0, result.err
+    designs.synth(ROWS, *flags).expect(0)
     report = designs.out().report
     assert report["device"]["graphs"] > 0
     assert report["totals"]["graph_hits"] > 0

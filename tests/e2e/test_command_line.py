@@ -48,7 +48,7 @@ def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch, bench: Workbench
         monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
         if given is None:
             monkeypatch.delenv("OMP_WAIT_POLICY")
-        assert bench.run("voices").code == 0
+        bench.run("voices").expect(0)
         assert os.environ["OMP_WAIT_POLICY"] == wanted
 
 
@@ -93,9 +93,7 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
         ("synth", "--max-seconds", "depends on the text"),
     ],
 )
-def test_defaults_are_those_of_the_command(
-    command: str, flag: str, default: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_defaults_are_those_of_the_command(command: str, flag: str, default: str) -> None:
     """Settings are shared; what happens without one is not always."""
     module = importlib.import_module(f"tts_cli.cli.{command}")
     (param,) = [one for one in module.command.params if flag in one.opts]

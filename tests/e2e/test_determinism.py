@@ -34,6 +34,6 @@ def test_neither_order_nor_batch_reaches_a_row(
     bench: Workbench, reference: dict[str, bytes], max_batch: int
 ) -> None:
     rows = random.Random(max_batch).sample(ROWS, len(ROWS))
-    assert bench.synth(rows, *FLAGS, "--max-batch", max_batch).code == 0
+    bench.synth(rows, *FLAGS, "--max-batch", max_batch).expect(0)
     assert bench.out().files == reference
     assert max(record["bucket"] for record in bench.out().lines) == max_batch

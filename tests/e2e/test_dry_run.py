@@ -31,8 +31,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 def plan(bench: Workbench, rows: Rows, *flags: object) -> Any:
     """What a dry run tells; the folder must stay as it is, and a real run must agree."""
     before = state(bench.out().path)
-    result = bench.synth(rows, *FLAGS, "--dry-run", "--json", *flags)
-    assert result.code == 0, result.err
+    result = bench.synth(rows, *FLAGS, "--dry-run", "--json", *flags).expect(0)
     assert state(bench.out().path) == before
     return result.json
 
@@ -110,10 +109,11 @@ def test_the_model_of_the_folder_is_taken(spoken: Workbench) -> None:
     out, rows = spoken.out().path, [{**ROWS[0], "text": "Hm."}, *ROWS[1:]]
     command = ["synth", spoken.write(rows), "--out", out, *FLAGS, "--dry-run"]
     for kept in ("runs.jsonl", "run.json"):
-        result = spoken.run(*command)
-        assert result.code == 0
-        assert f"settings from the last run in {out}/: --model {spoken.model}" in result.err
-        assert "to synthesize: 1 row: 1 changed" in result.out
+        spoken.run(*command).expect(
+            0,
+            f"settings from the last run in {out}/: --model {spoken.model}",
+            out="to synthesize: 1 row: 1 changed",
+        )
         (out / kept).unlink()
 
 

@@ -114,14 +114,14 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     # The old one is kept as a take, and what its file was made of with it.
     assert (out.path / "takes" / "one" / "1.wav").exists()
     assert (out.path / "takes" / "one" / "1.source.wav").exists()
-    assert bench.run("pick", out.path, "one=1").code == 0
-    assert encode(bench).code == 0
+    bench.run("pick", out.path, "one=1").expect(0)
+    encode(bench).expect(0)
     assert np.array_equal(out.samples("one.wav"), raw)
 
 
 def test_lossy_rows_come_from_their_codes(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP, out="wanted")
-    assert bench.synth(ROWS, *CAP, "--format", "mp3", "--save-codes").code == 0
+    bench.synth(ROWS, *CAP, "--format", "mp3", "--save-codes").expect(0)
     spoken = runs_of(bench.out())
     result = bench.synth(ROWS, *CAP, "--forget", "all")
     assert result.out == MADE_3
@@ -137,18 +137,16 @@ def test_long_rows_come_from_their_codes(bench: Workbench) -> None:
     text = "The first sentence stands here. " * 6
     rows = [{"id": "long", "text": text}]
     flags = ("--split", 60, "--accept-truncated", "--save-codes")
-    assert bench.synth(rows, *flags).code == 0
+    bench.synth(rows, *flags).expect(0)
     assert len(bench.out().records["long"]["parts"]) > 2
-    assert encode(bench, to="again").code == 0
+    encode(bench, to="again").expect(0)
     wanted = bench.out().files["long.wav"]
     assert bench.out("again").files["long.wav"] == wanted
     (bench.out().path / "long.wav").unlink()
-    result = encode(bench, to="codes")
-    assert result.code == 0, result
+    encode(bench, to="codes").expect(0)
     assert bench.out("codes").records["long"]["source"]["kind"] == "codes"
     assert bench.out("codes").files["long.wav"] == wanted
-    padded = encode(bench, "--pad", 0.5, to="padded")
-    assert padded.code == 0
+    encode(bench, "--pad", 0.5, to="padded").expect(0)
     before, after = (bench.out(name).records["long"]["parts"] for name in ("again", "padded"))
     for one, other in zip(before, after, strict=True):
         assert other["start_s"] == pytest.approx(one["start_s"] + 0.5, abs=1e-6)
@@ -179,13 +177,12 @@ def test_encode_into_another_folder(bench: Workbench) -> None:
 
 def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
     cut = {"id": "cut", "text": "Hello there.", "max_frames": 2}
-    assert bench.synth([*ROWS, cut], *CAP, "--retries", 0).code == 1
+    bench.synth([*ROWS, cut], *CAP, "--retries", 0).expect(1)
     (bench.out().path / "one.wav").unlink()
     data = bytearray((bench.out().path / "three.wav").read_bytes())
     data[60] ^= 1
     (bench.out().path / "three.wav").write_bytes(data)
-    result = encode(bench, "--format", "flac", to="flac")
-    assert result.code == 1
+    result = encode(bench, "--format", "flac", to="flac").expect(1)
     lines = result.out.splitlines()
     assert lines[0] == "1 file written, 0 already done, 3 not possible"
     assert any(line.startswith("not possible: one: ") and "is missing" in line for line in lines)
@@ -196,16 +193,12 @@ def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
 
 def test_encode_needs_a_folder_of_ours(bench: Workbench) -> None:
     (bench.folder / "empty").mkdir()
-    result = encode(bench, source="empty")
-    assert result.code == 2
-    assert "has no timings.jsonl" in result.err
+    encode(bench, source="empty").expect(2, "has no timings.jsonl")
     assert list((bench.folder / "empty").iterdir()) == []
     bench.synth_once(ROWS, *CAP)
     (bench.folder / "mine").mkdir()
     (bench.folder / "mine" / "one.flac").write_bytes(b"a song")
-    result = encode(bench, "--format", "flac", to="mine")
-    assert result.code == 2
-    assert "one.flac: in " in result.err
+    encode(bench, "--format", "flac", to="mine").expect(2, "one.flac: in ")
     assert (bench.folder / "mine" / "one.flac").read_bytes() == b"a song"
 
 
@@ -222,9 +215,7 @@ def test_encode_needs_a_folder_of_ours(bench: Workbench) -> None:
     ],
 )
 def test_wrong_settings_are_told(bench: Workbench, flags: tuple[str, ...], message: str) -> None:
-    result = bench.synth(ROWS, *flags)
-    assert result.code == 2
-    assert message in result.err
+    bench.synth(ROWS, *flags).expect(2, message)
 
 
 class TestHostileFolders:
@@ -275,9 +266,9 @@ class TestHostileFolders:
             np.zeros((frames, 4), np.int32),
         ):
             save_file({"codes": codes}, out.path / "one.codes.safetensors")
-            assert encode(done, to="again").code == 1
+            encode(done, to="again").expect(1)
         (out.path / "one.codes.safetensors").write_bytes(b"\xff" * 100)
-        assert encode(done, to="again").code == 1
+        encode(done, to="again").expect(1)
         assert done.out("again").files == {}
 
 
@@ -305,8 +296,8 @@ class TestTakes:
     def taken(self, bench: Workbench) -> Workbench:
         """Row one has two takes, and the second is chosen."""
         bench.synth_once(ROWS, *CAP)
-        assert bench.synth(ROWS, *CAP, "--only", "one", "--takes", 1).code == 0
-        assert bench.run("pick", bench.out().path, "one=2").code == 0
+        bench.synth(ROWS, *CAP, "--only", "one", "--takes", 1).expect(0)
+        bench.run("pick", bench.out().path, "one=2").expect(0)
         return bench
 
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
@@ -314,9 +305,7 @@ class TestTakes:
         edited = np.concatenate([out.samples("one.wav"), np.zeros(500)])
         soundfile.write(out.path / "one.wav", edited, 24_000, "PCM_16")
         kept, first = out.files["one.wav"], out.files["takes/one/1.wav"]
-        result = encode(taken, "--format", "flac")
-        assert result.code == 0
-        assert "1 changed file is kept in takes/: one" in result.err
+        encode(taken, "--format", "flac").expect(0, "1 changed file is kept in takes/: one")
         assert len(out.samples("one.flac")) == len(edited)
         assert out.files["takes/one/3.source.wav"] == kept
         assert out.files["takes/one/1.wav"] == first
@@ -335,7 +324,7 @@ def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: 
     (out.path / "sub/two.TextGrid").write_text("edited")
     stale = WordTimes("one", 1, "another sum", *facts[2:])
     (out.path / "one.words.json").write_bytes(stale.encode())
-    assert encode(bench, "--pad", "0.25", "--format", "flac", to=to).code == 0
+    encode(bench, "--pad", "0.25", "--format", "flac", to=to).expect(0)
     made = bench.out(to or "out")
     found = read_words(made.path, "sub/two")
     assert found is not None
@@ -348,7 +337,7 @@ def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: 
     told = read_words(made.path, "one")
     assert told is None or told.sha256 == "another sum", "it was of other audio"
     if to is None:  # back again
-        assert encode(bench).code == 0
+        encode(bench).expect(0)
         assert read_words(made.path, "sub/two") == times
 
 
@@ -368,19 +357,19 @@ def test_subtitles_go_along(bench: Workbench) -> None:
     assert json.loads(of_other_audio)["path"] == "three.vtt"
     (out / "three.srt").unlink()
     (out / "three.srt").symlink_to(out / "one.srt")
-    assert encode(bench, to="same").code == 0
+    encode(bench, to="same").expect(0)
     same = bench.out("same").path
     for name in ("one.srt", "one.vtt", "one.words.json", "sub/two.srt", "sub/two.vtt"):
         assert (same / name).read_bytes() == (out / name).read_bytes()
     assert not [path for path in same.glob("three.*") if path.suffix != ".wav"]
     (same / "one.srt").write_text("somebody's own")
-    assert encode(bench, to="same").code == 0
+    encode(bench, to="same").expect(0)
     assert (same / "one.srt").read_text() == "somebody's own"
     for _ in range(2):  # once only
-        assert encode(bench, "--pad", "1.5", "--format", "flac").code == 0
+        encode(bench, "--pad", "1.5", "--format", "flac").expect(0)
         moved = mended.replace("00:00:00,010 --> 00:00:00,020", "00:00:01,510 --> 00:00:01,520")
         assert (out / "one.srt").read_bytes().decode() == moved
-    assert encode(bench).code == 0
+    encode(bench).expect(0)
     assert (out / "one.srt").read_bytes().decode() == mended
 
 
@@ -391,7 +380,7 @@ def test_words_do_not_replace_subtitles_of_another_row(bench: Workbench) -> None
     out, record = bench.out().path, bench.out().records["a"]
     facts = (1, record["sha256"], "an aligner", record["text"], record["audio_s"], 0.5, [])
     (out / "a.words.json").write_bytes(WordTimes("a", *facts).encode())
-    assert encode(bench, "--format", "flac", to="made").code == 0
+    encode(bench, "--format", "flac", to="made").expect(0)
     made = bench.out("made").files
     assert made["a.words.vtt"] == (out / "a.words.vtt").read_bytes()
     assert {"a.words.json", "a.vtt"} <= made.keys()
@@ -400,30 +389,31 @@ def test_words_do_not_replace_subtitles_of_another_row(bench: Workbench) -> None
 def test_rows_that_were_removed_leave_the_other_folder(bench: Workbench) -> None:
     """They stayed there without a word, and `report` and `export` showed them."""
     bench.synth_once(ROWS, *CAP, "--subtitles", "srt")
-    assert encode(bench, "--format", "flac", to="made").code == 0
+    encode(bench, "--format", "flac", to="made").expect(0)
     made = bench.out("made")
     mine = {"id": "mine", "text": "Of another script."}
-    assert bench.synth([mine], *CAP, out="other").code == 0
-    assert encode(bench, "--format", "flac", source="other", to="made").code == 0
+    bench.synth([mine], *CAP, out="other").expect(0)
+    encode(bench, "--format", "flac", source="other", to="made").expect(0)
     before = made.files
-    assert bench.synth(ROWS[:1], *CAP, "--prune").code == 0
-    result = encode(bench, "--format", "flac", to="made")
-    assert result.code == 0
-    assert f"2 rows are no longer in {bench.out().path}/, moved to {made.path}/takes/: " in (
-        result.out
+    bench.synth(ROWS[:1], *CAP, "--prune").expect(0)
+    encode(bench, "--format", "flac", to="made").expect(
+        0,
+        out=[
+            f"2 rows are no longer in {bench.out().path}/, moved to {made.path}/takes/: ",
+            f"{made.path}/ also has 1 row of another folder, kept: mine\n",
+        ],
     )
-    assert f"{made.path}/ also has 1 row of another folder, kept: mine\n" in result.out
     for name in ("sub/two.flac", "sub/two.srt", "three.flac", "three.srt"):
         stem, suffix = os.path.splitext(name)
         assert made.files[f"takes/{stem}/1{suffix}"] == before[name]
         assert name not in made.files
     exported = bench.folder / "exported"
     args = ("--to", "ljspeech", "--out", exported)
-    assert bench.run("export", made.path, *args).code == 0
+    bench.run("export", made.path, *args).expect(0)
     assert len((exported / "metadata.csv").read_text().splitlines()) == 2
     again = encode(bench, "--format", "flac", "--json", to="made").json
     assert (again["removed"], again["not_in_source"], again["done"]) == (0, 1, 1)
-    assert bench.synth(ROWS, *CAP).code == 0  # they come back
+    bench.synth(ROWS, *CAP).expect(0)  # they come back
     assert encode(bench, "--format", "flac", "--json", to="made").json["made"] == 2
     assert (made.path / "sub/two.flac").is_file()
     assert encode(bench, "--format", "flac", "--json", to="made").json["done"] == 3
@@ -431,7 +421,7 @@ def test_rows_that_were_removed_leave_the_other_folder(bench: Workbench) -> None
 
 def test_files_of_an_earlier_format_are_reported(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP)
-    assert encode(bench, "--format", "ogg", to="made").code == 0
+    encode(bench, "--format", "ogg", to="made").expect(0)
     assert "earlier format" not in encode(bench, "--format", "ogg", to="made").out
     old = bench.out("made").files
     result = encode(bench, "--format", "flac", to="made")

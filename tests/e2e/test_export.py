@@ -36,8 +36,7 @@ def export(bench: Workbench, to: str, *flags: object, source: str = "wavs") -> R
 
 def exported(bench: Workbench, to: str, *flags: object) -> dict[str, Any]:
     """The statistics of an export that must come out well."""
-    result = export(bench, to, *flags, "--json")
-    assert result.code == 0, result.err
+    result = export(bench, to, *flags, "--json").expect(0)
     return result.json
 
 
@@ -143,9 +142,7 @@ def test_filters(bench: Workbench) -> None:
 def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
     out = folder(bench, *(record(name, **with_file(tone(0.1))) for name in ("good", "bad", "deaf")))
     digest = with_file(tone(0.1))["sha256"]
-    result = export(bench, "nemo", "--max-error", 0.1)
-    assert result.code == 2
-    assert "tts-cli check" in result.err
+    export(bench, "nemo", "--max-error", 0.1).expect(2, "tts-cli check")
 
     def heard(row_id: str, error: float, sha256: str = digest) -> TakeVerdict:
         asr = Transcript("whisper", "heard", error, "words", 10, 1)
@@ -246,8 +243,7 @@ def test_only_files_that_are_what_was_written(bench: Workbench) -> None:
     files = {"good.wav": content, "cut.wav": content[:-9], "edited.wav": tone(0.1, hz=300.0)}
     folder(bench, *lines, **files)
     for to in READERS:
-        result = export(bench, to, "--json")
-        assert result.code == 1
+        result = export(bench, to, "--json").expect(1)
         assert result.json["rows"] == 1
         assert result.json["left_out"] == {"its file is missing or has changed": 3}
     assert [path.name for path in (bench.folder / "nemo" / "audio").iterdir()] == ["good.wav"]
@@ -336,25 +332,17 @@ def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:
     (bench.folder / "nemo").mkdir()
     mine = bench.folder / "nemo" / "mine.txt"
     mine.write_text("mine")
-    result = export(bench, "nemo")
-    assert result.code == 2
-    assert "is not empty, and not an export" in result.err
-    assert export(bench, "nemo", "--overwrite").code == 2
+    export(bench, "nemo").expect(2, "is not empty, and not an export")
+    export(bench, "nemo", "--overwrite").expect(2)
     mine.unlink()
     exported(bench, "nemo")
-    result = export(bench, "nemo", "--shortest", 1)
-    assert result.code == 2
-    assert "add --overwrite" in result.err
+    export(bench, "nemo", "--shortest", 1).expect(2, "add --overwrite")
     write_folder(bench.folder / "other", [record("a")])
-    result = export(bench, "nemo", "--overwrite", source="other")
-    assert result.code == 2
-    assert "is an export of another folder" in result.err
+    export(bench, "nemo", "--overwrite", source="other").expect(2, "is an export of another folder")
     for out in ("wavs/inside", "wavs", "."):
-        result = bench.run(
-            "export", bench.folder / "wavs", "--to", "nemo", "-o", bench.folder / out
+        bench.run("export", bench.folder / "wavs", "--to", "nemo", "-o", bench.folder / out).expect(
+            2, "contain one another"
         )
-        assert result.code == 2
-        assert "contain one another" in result.err
 
 
 def test_a_command_that_died_is_told(bench: Workbench) -> None:
@@ -363,8 +351,7 @@ def test_a_command_that_died_is_told(bench: Workbench) -> None:
     wavs = folder(bench, *lines)
     (wavs / "b.wav").write_bytes(tone(0.2))  # the new file of its last entry has no name yet
     (wavs / LOCK_NAME).write_text("{}")
-    result = export(bench, "nemo", "-q")
-    assert result.code == 1
+    result = export(bench, "nemo", "-q").expect(1)
     said = result.err.splitlines()
     assert said[0].endswith(
         "wavs: a command is writing there, or was killed: some of its rows may be left out"
@@ -377,9 +364,7 @@ def test_a_command_that_died_is_told(bench: Workbench) -> None:
 
 def test_no_row_is_left(bench: Workbench) -> None:
     folder(bench, record("a"))
-    result = export(bench, "parquet", "--voice", "nobody")
-    assert result.code == 2
-    assert "left out: 1 another voice" in result.err
+    export(bench, "parquet", "--voice", "nobody").expect(2, "left out: 1 another voice")
     assert not list(bench.folder.glob("parquet*"))
 
 
@@ -397,9 +382,7 @@ def test_no_row_is_left(bench: Workbench) -> None:
 )
 def test_splits_that_cannot_be(bench: Workbench, value: str, message: str) -> None:
     folder(bench, record("a"))
-    result = export(bench, "nemo", "--split", value)
-    assert result.code == 2
-    assert message in result.err
+    export(bench, "nemo", "--split", value).expect(2, message)
     assert not (bench.folder / "nemo").exists()
 
 
@@ -422,8 +405,7 @@ def test_nothing_leads_outside(bench: Workbench) -> None:
     (wavs / "sub").symlink_to(secret)
     os.mkfifo(wavs / "pipe.wav")
     for to in READERS:
-        result = export(bench, to, "--json")
-        assert result.code == 1, result.err
+        result = export(bench, to, "--json").expect(1)
         assert result.json["rows"] == 1
         assert sum(result.json["left_out"].values()) == 4  # and one line makes no sense
         assert not any(path.is_symlink() for path in (bench.folder / to).rglob("*"))
@@ -435,10 +417,8 @@ def test_without_pyarrow(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> N
 
     folder(bench, record("a"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = export(bench, "parquet")
-    assert result.code == 3
-    assert "pyarrow>=16" in result.err
-    assert export(bench, "webdataset").code == 0
+    export(bench, "parquet").expect(3, "pyarrow>=16")
+    export(bench, "webdataset").expect(0)
 
 
 STOPPED = """
@@ -461,7 +441,7 @@ def test_stopped_midway_there_is_no_data_set(bench: Workbench, to: str) -> None:
     wanted = write_rows(bench.folder / "wavs", 20)
     out = bench.folder / to
     args = ["export", str(bench.folder / "wavs"), "--to", to, "--out", str(out)]
-    assert finish(bench.start(args, STOPPED)).code == 143
+    finish(bench.start(args, STOPPED)).expect(143)
     assert not list(bench.folder.glob(f"{to}*"))
-    assert bench.run(*args).code == 0
+    bench.run(*args).expect(0)
     assert check_read(to, out, wanted) == 20

@@ -45,14 +45,14 @@ def is_alone(bench: Workbench) -> bool:
 def test_it_is_replaced(bench: Workbench, to: str) -> None:
     """Rows that are gone leave nothing, and the list has all files with their sums."""
     spoken(bench, "abc")
-    assert export(bench, to).code == 0
+    export(bench, to).expect(0)
     before = digest_of(bench.folder / "set")
     spoken(bench, "bd", 0.2)
     result = export(bench, to, "--json")
     assert (result.code, result.json["rows"]) == (0, 2), result.err
     after = digest_of(bench.folder / "set")
     shutil.rmtree(bench.folder / "set")
-    assert export(bench, to).code == 0
+    export(bench, to).expect(0)
     assert after == digest_of(bench.folder / "set") != before
     lines = (bench.folder / "set" / "export.sums").read_text().splitlines()
     own = ("export.json", "export.sums")
@@ -99,15 +99,12 @@ def test_files_of_users_stay(
 ) -> None:
     out = bench.folder / "set"
     spoken(bench, "abc")
-    assert export(bench, "nemo").code == 0
+    export(bench, "nemo").expect(0)
     change(out)
     before = digest_of(out)
     spoken(bench, "ab", 0.2)
     for flags in ((), ("--overwrite",)):
-        result = export(bench, "nemo", *flags)
-        assert result.code == 2
-        assert named in result.err
-        assert "choose another" in result.err
+        export(bench, "nemo", *flags).expect(2, named, "choose another")
         assert digest_of(out) == before
         assert is_alone(bench)
 
@@ -117,13 +114,11 @@ def test_a_file_that_is_edited_meanwhile_stays(
 ) -> None:
     out = bench.folder / "set"
     spoken(bench, "ab")
-    assert export(bench, "nemo").code == 0
+    export(bench, "nemo").expect(0)
     monkeypatch.setattr("tts_cli.signals.check", lambda: (out / "README.md").write_text("mine"))
     spoken(bench, "ab", 0.2)
     before = digest_of(out)
-    result = export(bench, "nemo")
-    assert result.code == 2
-    assert "added or edited after the export: README.md; move them out" in result.err
+    export(bench, "nemo").expect(2, "added or edited after the export: README.md; move them out")
     assert {name for name, one in digest_of(out).items() if one != before[name]} == {"README.md"}
 
 
@@ -182,11 +177,11 @@ def test_killed_at_any_moment(bench: Workbench) -> None:
         return int(done.code or 0)
 
     spoken(bench, "ab")
-    assert export(bench, "nemo").code == 0
+    export(bench, "nemo").expect(0)
     out.rename(kept)
     old = digest_of(kept)
     spoken(bench, "bc", 0.2)
-    assert export(bench, "nemo").code == 0
+    export(bench, "nemo").expect(0)
     new = digest_of(out)
 
     def reset() -> None:
@@ -203,7 +198,7 @@ def test_killed_at_any_moment(bench: Workbench) -> None:
         for _ in range(1 + at % 2):
             assert run(at) == -signal.SIGKILL
             found.append(digest_of(out) if out.exists() else None)
-        assert export(bench, "nemo").code == 0
+        export(bench, "nemo").expect(0)
         assert digest_of(out) == new, at
         assert is_alone(bench)
     assert all(one in (None, old, new) for one in found)

@@ -48,13 +48,11 @@ def test_the_message_tells_the_flags(
         advice = '--map "Technical Name=id,Speaker=voice,Text=text,Stage Directions=instruct"'
         flags = [*shlex.split(advice), "--extra", "keep"]
     else:
-        result = bench.synth(manifest)
-        assert result.code == 2
+        result = bench.synth(manifest).expect(2)
         advice = result.err.splitlines()[-1].partition("; add ")[2]
         flags = shlex.split(advice.partition(" (or ")[0].partition(", or ")[0])
         assert flags[0] == "--map"
-    result = bench.synth(manifest, *flags, *CAP)
-    assert result.code == 0, result.err
+    bench.synth(manifest, *flags, *CAP).expect(0)
     records = bench.out().records
     assert {row_id: record["text"] for row_id, record in records.items()} == wanted
 
@@ -82,8 +80,7 @@ def write_cast(bench: Workbench, content: str = CAST) -> Path:
 
 def test_a_cast(bench: Workbench) -> None:
     cast = write_cast(bench)
-    result = bench.synth(SCENE, *CAP, "--cast", cast, "--voice", "fang")
-    assert result.code == 0, result.err
+    bench.synth(SCENE, *CAP, "--cast", cast, "--voice", "fang").expect(0)
     records = bench.out().records
     assert [records[row]["voice"] for row in "abcd"] == ["dora", "emil", "fang", "fang"]
     assert [records[row]["character"] for row in "abc"] == ["Anna", "old tom", "Fang"]
@@ -107,8 +104,7 @@ def test_a_title_above_the_header(bench: Workbench, flags: tuple[str, ...]) -> N
     """The flags that were named for it led nowhere."""
     rows = [["My game, script 3"], [], ["Line ID", "Dialogue"], ["a", "Hello there."]]
     manifest = bench.write(workbook(rows), "rows.xlsx")
-    result = bench.run("validate", manifest, "--model", bench.model, *flags)
-    assert result.code == 2
+    result = bench.run("validate", manifest, "--model", bench.model, *flags).expect(2)
     assert result.err.endswith("; if the header is a later line, remove the lines above it\n")
     manifest = bench.write(workbook(rows[2:]), "rows.xlsx")
     assert "above it" not in bench.run("validate", manifest, "--model", bench.model, *flags).err
@@ -119,9 +115,9 @@ def test_a_cast_that_is_not_there_yet(bench: Workbench) -> None:
     rows = "".join(f"Role {n % 30},This is line {n}.\n" for n in range(60))
     manifest = bench.write(f"Who,Line\n{rows}", "a.csv")
     given = "Who=character,Line=text"
-    result = bench.run("validate", manifest, "--model", bench.model, "--map", given)
-    assert result.code == 2
-    assert 'leave the column out: --map "Who=,Line=text"' in result.err
+    result = bench.run("validate", manifest, "--model", bench.model, "--map", given).expect(
+        2, 'leave the column out: --map "Who=,Line=text"'
+    )
     assert "20 more invalid rows" in result.err  # of ten characters that are not told by row
     named = ", ".join(f"'Role {n}'" for n in range(30))
     assert f"a.csv: 30 characters have no voice: {named}\n" in result.err
@@ -136,8 +132,7 @@ def test_several_manifests(bench: Workbench) -> None:
     second = bench.write("Satz;Notiz\nGuten Tag;laut\n", "sub/b.csv")
     flags = ["--map", "Satz=text", "--extra", "keep", *CAP]
     command = [*bench.command(first, *flags), str(second)]
-    result = bench.run(*command)
-    assert result.code == 0, result.err
+    bench.run(*command).expect(0)
     assert list(bench.out().files) == ["000001.wav", "000002.wav", "000003.wav"]
     assert bench.out().records["000003"]["extra"] == {"Notiz": "laut"}
     manifests = bench.out().report["read_as"]
@@ -145,13 +140,13 @@ def test_several_manifests(bench: Workbench) -> None:
     assert manifests[1]["separator"] == ";"
     assert msg.NOTHING_TO_DO.format(reason="") in bench.run(*command).out
     bench.write("Satz;id\nGuten Tag;000001\n ;x\n", "sub/b.csv")
-    result = bench.run(*command)
-    assert result.code == 2
-    assert f"{second}:2: id '000001' is already used by {first}:1" in result.err
-    assert f"{second}:3: id 'x': text: is blank" in result.err
-    assert f"Error: {first}, {second}: 2 invalid rows of 4" in result.err
-    result = bench.run(*command, "--skip-invalid")
-    assert result.code == 1
+    bench.run(*command).expect(
+        2,
+        f"{second}:2: id '000001' is already used by {first}:1",
+        f"{second}:3: id 'x': text: is blank",
+        f"Error: {first}, {second}: 2 invalid rows of 4",
+    )
+    bench.run(*command, "--skip-invalid").expect(1)
     assert f"#{second}:2" in bench.out().records
     twice = bench.run(*bench.command(first), bench.folder / "a.jsonl")
     assert "a.jsonl: is given twice" in twice.err

@@ -17,8 +17,9 @@ class TestCheckpoint:
 
     @staticmethod
     def refuse(bench: Workbench, model: Path | str, *words: str) -> None:
-        result = bench.run("synth", bench.write(ROWS), "--out", bench.out().path, "--model", model)
-        assert result.code == 3, result
+        result = bench.run(
+            "synth", bench.write(ROWS), "--out", bench.out().path, "--model", model
+        ).expect(3)
         assert result.out == ""
         for word in words:
             assert word in result.err

@@ -30,18 +30,17 @@ class TestDevice:
     @pytest.mark.parametrize("device", ["cuda", "cuda:3"])
     def test_absent(self, bench: Workbench, device: str) -> None:
         """It was noticed only after the output folder had been made."""
-        result = bench.synth(ROWS, "--device", device)
-        assert result.code == 3
-        assert f"--device {device}: no CUDA device found; use --device cpu" in result.err
+        bench.synth(ROWS, "--device", device).expect(
+            3, f"--device {device}: no CUDA device found; use --device cpu"
+        )
         assert not bench.out().path.exists()
         for command in ("warmup", "profile"):
-            assert bench.run(command, "--device", device).code == 3
+            bench.run(command, "--device", device).expect(3)
 
     def test_lost(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         error = RuntimeError("CUDA error: an illegal memory access was encountered\nmore lines")
         self.break_after(monkeypatch, "decode_audio", 2, error)
-        result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
-        assert result.code == 4
+        result = bench.synth(ROWS, *FLAGS, "--max-batch", 2).expect(4)
         last = result.err.splitlines()[-1]
         assert last.startswith(
             "Error: the device failed: CUDA error: an illegal memory access was "
@@ -52,8 +51,7 @@ class TestDevice:
         assert (report["exit_code"], report["totals"]["is_interrupted"]) == (4, True)
         kept = bench.out().files
         monkeypatch.undo()
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 0
+        bench.synth(ROWS, *FLAGS).expect(0)
         assert kept.items() <= bench.out().files.items()
         bench.synth_once(ROWS, *FLAGS, out="clean")
         assert bench.out().files == bench.out("clean").files
@@ -66,7 +64,7 @@ class TestDevice:
         for row in ROWS:
             (bench.out().path / f"{row['id']}.wav").unlink()
         self.break_once(monkeypatch, "decode_audio", 2)
-        result = bench.run(
+        bench.run(
             "encode",
             bench.out().path,
             "--format",
@@ -75,9 +73,7 @@ class TestDevice:
             bench.model,
             "--device",
             "cpu",
-        )
-        assert result.code == 0, result.err
-        assert "warning: Triton does not work (swiglu" in result.err
+        ).expect(0, "warning: Triton does not work (swiglu")
         assert {f"{row['id']}.flac" for row in ROWS} <= bench.out().files.keys()
 
     def test_a_bug_is_an_internal_error(
@@ -86,24 +82,19 @@ class TestDevice:
         """No traceback unless asked for, and the helper threads end as well."""
         self.break_after(monkeypatch, "decode_audio", 2, ZeroDivisionError("oh"))
         threads = threading.active_count()
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 4
+        result = bench.synth(ROWS, *FLAGS).expect(4)
         assert result.err.splitlines()[-1] == (
             "Error: internal error: ZeroDivisionError: oh; run again with --debug"
         )
         assert threading.active_count() == threads
         assert not (bench.out().path / LOCK_NAME).exists()
-        result = bench.synth(ROWS, *FLAGS, "--debug", out="debug")
-        assert result.code == 4
-        assert "Traceback" in result.err
+        bench.synth(ROWS, *FLAGS, "--debug", out="debug").expect(4, "Traceback")
 
     def test_a_bug_in_a_helper_thread_ends_the_run_too(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.break_after(monkeypatch, "prompt", 1, ZeroDivisionError("oh"))
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 4
-        assert "internal error: ZeroDivisionError: oh" in result.err
+        bench.synth(ROWS, *FLAGS).expect(4, "internal error: ZeroDivisionError: oh")
 
     @staticmethod
     def break_once(monkeypatch: pytest.MonkeyPatch, operation: str, call: int) -> None:

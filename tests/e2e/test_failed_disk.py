@@ -73,8 +73,7 @@ class TestDisk:
         if where != "the lock file":
             assert len(files) < len(wanted)
             assert set(bench.out().status().values()) <= {"ok"}
-        rerun = bench.synth(ROWS, *FLAGS)
-        assert rerun.code == 0
+        bench.synth(ROWS, *FLAGS).expect(0)
         assert bench.out().files == wanted
 
     def test_full_before_the_report(
@@ -91,9 +90,7 @@ class TestDisk:
     def test_a_folder_called_run_json(self, bench: Workbench) -> None:
         """All rows were spoken before it ended as an internal error."""
         (bench.out().path / "run.json").mkdir(parents=True)
-        result = bench.synth(ROWS[:2], *FLAGS)
-        assert result.code == 2
-        assert "run.json: is a folder; move it" in result.err
+        bench.synth(ROWS[:2], *FLAGS).expect(2, "run.json: is a folder; move it")
         assert not (bench.out().path / "timings.jsonl").exists()
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -48,8 +48,7 @@ class TestRunaways:
     ROW = ({"id": "sub/x", "text": "Hello there.", "max_frames": 12},)
 
     def test_retried_then_failed_and_kept_apart(self, bench: Workbench, endless: Path) -> None:
-        result = bench.synth(self.ROW, "--save-codes", model=endless)
-        assert result.code == 1
+        result = bench.synth(self.ROW, "--save-codes", model=endless).expect(1)
         assert result.out.startswith(msg.synthesized(0, 1, failed=1) + "\n")
         reason = (
             "its audio did not end within 12 frames (0.0 s) in 3 attempts; its audio is in "
@@ -71,7 +70,7 @@ class TestRunaways:
         assert record["seed"] == attempt_seed(first, 3)
         row = {**self.ROW[0], "seed": record["seed"]}
         flags = ("--save-codes", "--accept-truncated")
-        assert bench.synth([row], *flags, model=endless, out="again").code == 0
+        bench.synth([row], *flags, model=endless, out="again").expect(0)
         assert list(bench.out("again").files.values()) == list(out.files.values())
 
     @pytest.mark.parametrize("again", [(), ("--retry-failed",)])
@@ -79,15 +78,15 @@ class TestRunaways:
         self, bench: Workbench, endless: Path, drawn: list[int], again: tuple[str, ...]
     ) -> None:
         """It began with the same seeds, which ended as they had before."""
-        assert bench.synth(self.ROW, "--retries", 1, model=endless).code == 1
-        assert bench.synth(self.ROW, "--retries", 2, *again, model=endless).code == 1
+        bench.synth(self.ROW, "--retries", 1, model=endless).expect(1)
+        bench.synth(self.ROW, "--retries", 2, *again, model=endless).expect(1)
         record = bench.out().records["sub/x"]
         first = row_seed(0, "sub/x")
         assert drawn == [first, *(attempt_seed(first, number) for number in (2, 3, 4, 5))]
         assert (record["attempts"], record["seed"]) == (5, drawn[-1])
         assert "in 5 attempts" in record["error"]
         other = [{**self.ROW[0], "max_frames": 11}]  # where the first seed may do
-        assert bench.synth(other, "--retries", 0, model=endless).code == 1
+        bench.synth(other, "--retries", 0, model=endless).expect(1)
         assert drawn[5:] == [first]
 
 
@@ -107,9 +106,9 @@ class TestEarlyEnds:
         return folder
 
     def test_retried_then_failed_and_kept_apart(self, bench: Workbench, hasty: Path) -> None:
-        result = bench.synth(self.ROW, *self.FLAGS, model=hasty)
-        assert result.code == 1
-        assert "1 row is longer than the 20 characters or so" in result.err
+        bench.synth(self.ROW, *self.FLAGS, model=hasty).expect(
+            1, "1 row is longer than the 20 characters or so"
+        )
         out = bench.out()
         record = out.records["x"]
         assert (record["status"], record["finish_reason"]) == ("failed", "early")
@@ -128,9 +127,9 @@ class TestNaN:
         bad = {"id": "bad", "text": "Good ~ morning."}
         bench.synth_once(ROWS, *FLAGS, model=poisoned, out="clean")
         rows = [*ROWS[:2], bad, *ROWS[2:]]
-        result = bench.synth(rows, *FLAGS, model=poisoned)
-        assert result.code == 1
-        assert "row bad failed: the model returned NaN or infinite values twice" in result.err
+        bench.synth(rows, *FLAGS, model=poisoned).expect(
+            1, "row bad failed: the model returned NaN or infinite values twice"
+        )
         record = bench.out().records["bad"]
         assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
         assert record["latency_ms"] > 0
@@ -144,12 +143,12 @@ def test_a_wrong_checkpoint_does_not_fail_everything(
     """A hundred thousand rows were spoken to their caps three times over before anybody looked."""
     rows = [{"id": f"row{number:02d}", "text": "Hm.", "max_frames": 4} for number in range(24)]
     flags = ("--max-failures", limit, "--retries", 0, "--max-batch", 2)
-    result = bench.synth(rows, *flags, model=endless)
-    assert result.code == 4
-    assert "rows have failed, more than --max-failures allows" in result.err
+    bench.synth(rows, *flags, model=endless).expect(
+        4, "rows have failed, more than --max-failures allows"
+    )
     assert 3 <= len(bench.out().records) < len(rows)
     assert bench.out().report["exit_code"] == 4
-    assert bench.synth(rows, "--max-failures", "1/2", model=endless).code == 2
+    bench.synth(rows, "--max-failures", "1/2", model=endless).expect(2)
 
 
 @pytest.mark.usefixtures("short_caps")
@@ -162,8 +161,7 @@ def test_a_text_longer_than_the_cache_fails_alone(
     (small / "config.json").write_text(json.dumps(config))
     rows = [*ROWS[:2], {"id": "long", "text": "A" * 200}, {"id": "capped", "text": "B" * 200}]
     rows[-1] |= {"max_frames": 50}
-    result = bench.synth(rows, "--accept-truncated", model=small)
-    assert result.code == 1
+    bench.synth(rows, "--accept-truncated", model=small).expect(1)
     error = bench.out().records["long"]["error"]
     assert error == (
         "210 prompt tokens and 664 frames are more than the 300 positions of this checkpoint; "

@@ -28,7 +28,7 @@ def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def refs(bench: Workbench, fish: Path) -> Workbench:
     """The workbench, with a recording beside the manifest and the licence accepted."""
     (bench.folder / "a.wav").write_bytes(encoded(tone(1.1)))
-    assert bench.run("voices", "--model", fish, "--accept-licence").code == 0
+    bench.run("voices", "--model", fish, "--accept-licence").expect(0)
     return bench
 
 
@@ -39,7 +39,7 @@ def row(row_id: str, text: str = "Good morning.", **more: Any) -> dict[str, Any]
 def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     voices = ("--voice-dir", refs.folder / "voices")
     recording = ("--ref-audio", refs.folder / "a.wav", "--ref-text", SAID)
-    assert refs.run("voices", "add", "anna", "--model", fish, *recording, *voices).code == 0
+    refs.run("voices", "add", "anna", "--model", fish, *recording, *voices).expect(0)
     rows = [
         row("plain", "Good morning. [whisper] And good night."),
         row("turns", "<|speaker:0|>Good morning.<|speaker:1|>Good night."),
@@ -49,8 +49,7 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
         row("unheard", ref_audio="a.wav", clone_mode="xvec"),
         row("control", "Good <|im_end|> morning."),
     ]
-    result = refs.synth(rows, *CAP, *voices, "--skip-invalid", "--save-codes", model=fish)
-    assert result.code == 1
+    refs.synth(rows, *CAP, *voices, "--skip-invalid", "--save-codes", model=fish).expect(1)
     out = refs.out()
     bad = {
         "unheard": "this checkpoint clones only with icl",
@@ -94,6 +93,6 @@ def test_a_text_at_which_the_tokenizer_panics_fails_alone(
     both = {"type": "Sequence", "pretokenizers": [split, values["pre_tokenizer"]]}
     (model / "tokenizer.json").write_text(json.dumps({**values, "pre_tokenizer": both}))
     rows = [row("bad", "a" * 60 + "! Then we went."), row("good")]
-    assert refs.synth(rows, *CAP, model=model).code == 1
+    refs.synth(rows, *CAP, model=model).expect(1)
     assert refs.out().status() == {"bad": "failed", "good": "ok"}
     assert "tokenizer.json: cannot split this text" in refs.out().records["bad"]["error"]

@@ -6,13 +6,13 @@ Encoders of the released sizes with random weights; a tiny checkpoint where code
 from __future__ import annotations
 
 import copy
-import gc
 from collections.abc import Iterator
 
 import pytest
 import torch
 from clones import encode, random_voice
-from speak import speak
+from on_gpu import lent
+from speak import assert_same, speak
 from tiny_qwen3_tts import reference_wave, write_checkpoint
 from torch import Tensor
 
@@ -21,17 +21,14 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 
-pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.gpu, pytest.mark.slow),
+    pytest.mark.usefixtures("float32_is_float32"),
+]
 
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 FRAMES = 40
 LENGTHS = (24000, 30001, 48000, 47999, 72001, 240000, 720000)
-
-
-@pytest.fixture(autouse=True)
-def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 def load(source: str, dtype: torch.dtype = torch.float32, use_graphs: bool = True) -> Qwen3TTS:
@@ -52,9 +49,7 @@ def waves() -> list[Tensor]:
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
 def released(request: pytest.FixtureRequest) -> Iterator[Qwen3TTS]:
-    yield load("synthetic:qwen3-tts-0.6b-base", request.param)
-    gc.collect()
-    torch.cuda.empty_cache()
+    yield from lent(load("synthetic:qwen3-tts-0.6b-base", request.param))
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:
@@ -141,10 +136,7 @@ def test_graphs_speak_cloned_rows_as_eager_does(folder: str, waves: list[Tensor]
         assert runner.stats.failures == {}
         assert runner.stats.misses == 0, runner.name
         assert runner.stats.hits > 0, runner.name
-    for row, other in zip(found, speak(eager, rows, 4, is_compact=True), strict=True):
-        assert torch.equal(row.codes, other.codes)
-        assert row.finish_reason == other.finish_reason
-        torch.testing.assert_close(row.samples, other.samples, rtol=0, atol=1e-4)
+    assert_same(found, speak(eager, rows, 4, is_compact=True), atol=1e-4)
 
 
 def test_references_cost_the_vocoder_little(released: Qwen3TTS) -> None:

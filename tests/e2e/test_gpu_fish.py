@@ -7,7 +7,6 @@ code by code, bfloat16 runs draw their codes.
 from __future__ import annotations
 
 import copy
-import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from types import SimpleNamespace
 import pytest
 import tiny_fish_speech as tiny
 import torch
-from parity import check_codes
+from on_gpu import lent, record_frames, run, run_as_eagerly, run_eagerly
+from parity import check_all, check_codes
 from speak import speak
 from synthetic import load_synthetic
 from torch import Tensor
@@ -27,42 +27,32 @@ from models.dual_ar.model import DualAR, DualARTalker
 from models.fish_speech.family import SAMPLING, released_config
 from models.registry import load_model
 
-pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.gpu, pytest.mark.slow),
+    pytest.mark.usefixtures("float32_is_float32"),
+]
 
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
 FRAMES, MAX_BATCH = 64, 8
 LAYERS, PREDICTOR_LAYERS = 4, 2
 
 
-@pytest.fixture(autouse=True)
-def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
-def released_width(dtype: torch.dtype) -> Iterator[DualAR]:
+def released_width(dtype: torch.dtype) -> DualAR:
     config = released_config(LAYERS, PREDICTOR_LAYERS)
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, main=config)
+    assert isinstance(model, DualAR)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
-    with torch.inference_mode():
-        model.frames.announce([MAX_BATCH, 4, 1])
-        model.frames.capture()
-    model.release(list(range(MAX_BATCH)))
-    assert model.frames.stats.failures == {}
-    yield model
-    del model
-    gc.collect()
-    torch.cuda.empty_cache()
+    return record_frames(model, [MAX_BATCH, 4, 1])
 
 
 @pytest.fixture(scope="module")
 def float_model() -> Iterator[DualAR]:
-    yield from released_width(torch.float32)
+    yield from lent(released_width(torch.float32))
 
 
 @pytest.fixture(scope="module")
 def bfloat_model() -> Iterator[DualAR]:
-    yield from released_width(torch.bfloat16)
+    yield from lent(released_width(torch.bfloat16))
 
 
 def requests(count: int, **fields: object) -> list[SpeechRequest]:
@@ -78,31 +68,9 @@ def requests(count: int, **fields: object) -> list[SpeechRequest]:
     ]
 
 
-def run(model: DualAR, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
-    """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
-    slots = list(range(len(items)))
-    model.prefill([model.prompt(item) for item in items], slots)
-    model.decode_frames(bucket, max(item.max_frames for item in items))
-    states = model.status(model.poll(), slots)
-    assert all(state.is_finished for state in states)
-    assert not [state for state in states if state.finish_reason == "nan"]
-    codes = [model.codes(slot, state.frames).cpu() for slot, state in enumerate(states)]
-    model.release(slots)
-    return codes
-
-
 def check(model: DualAR, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
-    capturer, model.frames.capturer = model.frames.capturer, None
-    try:
-        expected = run(model, items, bucket)
-    finally:
-        model.frames.capturer = capturer
-    before = model.frames.stats.hits
-    rows = run(model, items, bucket)
-    assert model.frames.stats.misses == 0
-    assert model.frames.stats.hits - before == max(item.max_frames for item in items)
-    for index, (row, other, item) in enumerate(zip(rows, expected, items, strict=True)):
-        check_codes(f"row {index}", row, other)
+    rows = run_as_eagerly(model, items, bucket)
+    for row, item in zip(rows, items, strict=True):
         assert len(row) == item.max_frames  # end of speech is unlikely by construction
         assert int(row.min()) >= 0
         assert int(row[:, 0].max()) < 4096
@@ -124,16 +92,11 @@ def test_bfloat16_drawn_graph_equals_eager(bfloat_model: DualAR, batch: int) -> 
 
 def test_released_width_triton_equals_the_references(float_model: DualAR) -> None:
     items = [replace(item, max_frames=16) for item in requests(4, sampling=GREEDY)]
-    capturer, float_model.frames.capturer = float_model.frames.capturer, None
-    try:
-        with dispatch.override("triton"):
-            rows = run(float_model, items, 4)
-        with dispatch.override("reference"):
-            expected = run(float_model, items, 4)
-    finally:
-        float_model.frames.capturer = capturer
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        check_codes(f"row {index}", row, other)
+    with dispatch.override("triton"):
+        rows = run_eagerly(float_model, items, 4)
+    with dispatch.override("reference"):
+        expected = run_eagerly(float_model, items, 4)
+    check_all(rows, expected)
 
 
 def test_bfloat16_logits_are_near_float32_ones(float_model: DualAR) -> None:
@@ -176,10 +139,14 @@ def in_one_voice(count: int, **fields: object) -> list[SpeechRequest]:
 
 @pytest.fixture
 def cloning(request: pytest.FixtureRequest) -> Iterator[DualAR]:
-    """A model of (dtype, whether its shapes are fixed) with room for prompts behind a reference."""
-    dtype, is_fixed = request.param
+    yield from lent(with_room(*request.param))
+
+
+def with_room(dtype: torch.dtype, is_fixed: bool) -> DualAR:
+    """Make a model with room for prompts behind a reference."""
     config = released_config(LAYERS, PREDICTOR_LAYERS)
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, main=config)
+    assert isinstance(model, DualAR)
     if is_fixed:
         model.fix_shapes()
     model.allocate(SLOTS, max_positions=512 + FRAMES, max_frames=FRAMES)
@@ -190,10 +157,7 @@ def cloning(request: pytest.FixtureRequest) -> Iterator[DualAR]:
             runner.capture()
             assert runner.stats.failures == {}
     model.release(list(range(SLOTS)))
-    yield model
-    del model
-    gc.collect()
-    torch.cuda.empty_cache()
+    return model
 
 
 def whole(model: DualAR, items: list[SpeechRequest]) -> list[Tensor]:
@@ -217,8 +181,7 @@ def test_float32_rows_behind_one_reference_are_those_of_whole_prompts(cloning: D
     assert own <= cloning.packed.buckets[-1]
     assert cloning.packed.runner.stats.hits - before == 2  # the first whole, the others behind it
     assert cloning.packed.runner.stats.misses == 0
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        check_codes(f"row {index}", row, other)
+    check_all(rows, expected)
 
 
 @pytest.mark.parametrize("cloning", [(torch.bfloat16, False)], indirect=True)

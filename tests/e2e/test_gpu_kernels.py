@@ -205,15 +205,15 @@ class TestHeld:
     """What must not be exchanged for anything else."""
 
     def test_portable_without_triton(self, synth: Synth, broken_import: dict[str, str]) -> None:
-        done = synth("", "--kernels", "portable", env=broken_import)
-        assert done.code == 3
-        assert "--kernels portable: Triton does not work (triton cannot be imported" in done.err
+        done = synth("", "--kernels", "portable", env=broken_import).expect(
+            3, "--kernels portable: Triton does not work (triton cannot be imported"
+        )
         assert not list(done.folder.path.glob("*.wav"))
 
     def test_portable_without_a_compiler(self, synth: Synth, no_compiler: dict[str, str]) -> None:
-        done = synth("nothing", "--kernels", "portable", env=no_compiler)
-        assert done.code == 3
-        assert "--kernels portable: Triton does not work (probe: " in done.err
+        done = synth("nothing", "--kernels", "portable", env=no_compiler).expect(
+            3, "--kernels portable: Triton does not work (probe: "
+        )
         assert not list(done.folder.path.glob("*.wav"))
 
     def test_reproducible_falls_back_before_the_first_row(
@@ -224,10 +224,9 @@ class TestHeld:
         assert [line.startswith(f"{TOLD}probe: ") for line in done.warnings] == [True]
 
     def test_reproducible_stops_later(self, synth: Synth) -> None:
-        done = synth("kernel:advance:30", *FLOAT32, "--no-graphs", "--reproducible")
-        assert done.code == 4
-        assert "a Triton kernel failed (advance: Triton Error" in done.err
-        assert "finished rows are safe" in done.err
+        done = synth("kernel:advance:30", *FLOAT32, "--no-graphs", "--reproducible").expect(
+            4, "a Triton kernel failed (advance: Triton Error", "finished rows are safe"
+        )
         assert TOLD not in done.err
         status = done.folder.status()
         assert 0 < len(status) < len(ROWS)
@@ -268,8 +267,7 @@ def test_speed_of_the_reference(tmp_path: Path) -> None:
     for kernels in ("auto", "reference"):
         folder = tmp_path / kernels
         given = (*flags, "--device", "cuda", "--kernels", kernels)
-        done = run(folder, "nothing", "synth", manifest, "--out", folder / "out", *given)
-        assert done.code == 0, done.err
+        done = run(folder, "nothing", "synth", manifest, "--out", folder / "out", *given).expect(0)
         assert done.device["graphs_failed"] == 0
         totals = done.folder.report["totals"]
         late_s = done.device["graphs_while_speaking_ms"] / 1000

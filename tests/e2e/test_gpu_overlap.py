@@ -6,7 +6,6 @@ The queue is full before a run starts and closed, so that rows meet in the same 
 
 from __future__ import annotations
 
-import gc
 import queue
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from clones import as_voice, random_voice
+from clones import cloned
 from engine_harness import attempt_of, row_of
+from on_gpu import lent
 from synthetic import load_synthetic
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
@@ -45,11 +45,12 @@ def load(name: str, folder: str) -> Any:
     return load_model(folder, "cuda", torch.float32, use_graphs=name == "clones")
 
 
-def prepare(model: Any) -> None:
+def prepare(model: Any) -> Any:
     model.allocate(MAX_BATCH, 512 + FRAMES, FRAMES, max_trailing=256)
     model.capture(MAX_BATCH, FRAMES, REFERENCE_FRAMES if model.info.can_clone else 0)
     for runner in model.graph_runners():
         assert runner.stats.failures == {}
+    return model
 
 
 @pytest.fixture(scope="module", params=["fish", "qwen", "clones", "eager clones"])
@@ -57,12 +58,7 @@ def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SpeechModel]:
     folder = write_checkpoint(tmp_path_factory.mktemp("voice"), "base_wide")
-    loaded = load(request.param, str(folder))
-    prepare(loaded)
-    yield loaded
-    del loaded
-    gc.collect()
-    torch.cuda.empty_cache()
+    yield from lent(prepare(load(request.param, str(folder))))
 
 
 def requests(model: Any) -> list[SpeechRequest]:
@@ -77,10 +73,7 @@ def requests(model: Any) -> list[SpeechRequest]:
         for row in range(ROWS)
     ]
     if model.info.family == "qwen3_tts" and model.info.type == "base":
-        width = model.config.talker.width
-        voices = [random_voice(model, width, frames, 64) for frames in (9, REFERENCE_FRAMES)]
-        voices.append(as_voice(model, torch.randn(width), None))
-        return [replace(row, clone=voices[row.seed % 3]) for row in rows]
+        return cloned(model, rows, REFERENCE_FRAMES)
     if model.info.voices:
         return [replace(row, voice=model.info.voices[0]) for row in rows]
     return rows

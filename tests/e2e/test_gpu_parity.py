@@ -7,14 +7,14 @@ released 0.6B size where shapes matter, a tiny checkpoint where many small runs 
 
 from __future__ import annotations
 
-import gc
-import queue
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
-from engine_harness import attempt_of, row_of
+from engine_harness import Harness
+from on_gpu import lent, record_frames, run, run_as_eagerly, run_eagerly
+from parity import check_all
 from speak import speak
 from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
@@ -26,21 +26,17 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
-from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Attempt
-from tts_cli.engine.scheduler import BatchSize
 
-pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.gpu, pytest.mark.slow),
+    pytest.mark.usefixtures("float32_is_float32"),
+]
 
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 FRAMES, SAMPLED_FRAMES, TINY_FRAMES = 200, 100, 48
 MAX_BATCH = 16
 Codes = list[Tensor]
-
-
-@pytest.fixture(autouse=True)
-def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 def load(source: str, dtype: torch.dtype = torch.float32, use_graphs: bool = True) -> Qwen3TTS:
@@ -49,20 +45,14 @@ def load(source: str, dtype: torch.dtype = torch.float32, use_graphs: bool = Tru
     return model
 
 
-def released_size(dtype: torch.dtype) -> Iterator[Qwen3TTS]:
-    yield load("synthetic:qwen3-tts-0.6b", dtype)
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
 @pytest.fixture(scope="module")
 def float_model() -> Iterator[Qwen3TTS]:
-    yield from released_size(torch.float32)
+    yield from lent(load("synthetic:qwen3-tts-0.6b", torch.float32))
 
 
 @pytest.fixture(scope="module")
 def bfloat_model() -> Iterator[Qwen3TTS]:
-    yield from released_size(torch.bfloat16)
+    yield from lent(load("synthetic:qwen3-tts-0.6b", torch.bfloat16))
 
 
 @pytest.fixture(scope="module")
@@ -103,41 +93,6 @@ def allocate(model: Qwen3TTS, num_slots: int, frames: int) -> None:
     model.allocate(num_slots, max_positions=256 + frames, max_frames=frames)
 
 
-def run(model: Qwen3TTS, requests: list[SpeechRequest], bucket: int) -> Codes:
-    """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
-    slots = list(range(len(requests)))
-    model.prefill([model.prompt(request) for request in requests], slots)
-    model.decode_frames(bucket, max(request.max_frames for request in requests))
-    states = model.status(model.poll(), slots)
-    assert all(state.is_finished for state in states)
-    assert not [state for state in states if state.finish_reason == "nan"]
-    codes = [model.codes(slot, state.frames).cpu() for slot, state in enumerate(states)]
-    model.release(slots)
-    return codes
-
-
-def run_eagerly(model: Qwen3TTS, requests: list[SpeechRequest], bucket: int) -> Codes:
-    capturer, model.frames.capturer = model.frames.capturer, None
-    try:
-        return run(model, requests, bucket)
-    finally:
-        model.frames.capturer = capturer
-
-
-def assert_same_codes(rows: Codes, expected: Codes) -> None:
-    """Equal code by code; names the first row, frame and codebook that is not."""
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        length = min(len(row), len(other))
-        differing = (row[:length] != other[:length]).nonzero()
-        if len(differing):
-            frame, codebook = differing[0].tolist()
-            pytest.fail(
-                f"row {index} differs first in frame {frame}, codebook {codebook}: "
-                f"{row[frame, codebook]} instead of {other[frame, codebook]}"
-            )
-        assert len(row) == len(other), f"row {index} ends elsewhere"
-
-
 @pytest.fixture(scope="module")
 def greedy(float_model: Qwen3TTS) -> Qwen3TTS:
     return TestReleasedSize.with_graphs(float_model, FRAMES)
@@ -154,21 +109,11 @@ class TestReleasedSize:
     @staticmethod
     def with_graphs(model: Qwen3TTS, frames: int) -> Qwen3TTS:
         allocate(model, MAX_BATCH, frames)
-        with torch.inference_mode():
-            model.frames.announce([MAX_BATCH, 4, 1])
-            model.frames.capture()
-        model.release(list(range(MAX_BATCH)))
-        assert model.frames.stats.failures == {}
-        return model
+        return record_frames(model, [MAX_BATCH, 4, 1])
 
     @staticmethod
     def check(model: Qwen3TTS, requests: list[SpeechRequest], bucket: int) -> Codes:
-        expected = run_eagerly(model, requests, bucket)
-        before = model.frames.stats.hits
-        rows = run(model, requests, bucket)
-        assert model.frames.stats.misses == 0
-        assert model.frames.stats.hits - before == max(r.max_frames for r in requests)
-        assert_same_codes(rows, expected)
+        rows = run_as_eagerly(model, requests, bucket)
         for row, request in zip(rows, requests, strict=True):
             assert len(row) == request.max_frames  # end of speech is unlikely by construction
             assert row.min() >= 0
@@ -258,9 +203,7 @@ class TestReleasedSize:
         assert not any(decoder.is_one_launch for decoder in decoders)
         allocate(bfloat_model, 1, SAMPLED_FRAMES)
         assert all(decoder.is_one_launch for decoder in decoders)
-        with torch.inference_mode():
-            bfloat_model.frames.announce([1])
-            bfloat_model.frames.capture()
+        record_frames(bfloat_model, [1])
         self.check(bfloat_model, released_requests(1, SAMPLED_FRAMES, Sampling()), 1)
 
 
@@ -275,7 +218,7 @@ class TestTinyCheckpoint:
             rows = run(model, requests, 8)
         with dispatch.override("reference"):
             expected = run(model, requests, 8)
-        assert_same_codes(rows, expected)
+        check_all(rows, expected)
         assert len({len(row) for row in rows}) > 1
 
     def test_triton_draws_what_the_references_draw(self, folder: str) -> None:
@@ -286,7 +229,7 @@ class TestTinyCheckpoint:
             rows = run(model, requests, 8)
         with dispatch.override("reference"):
             expected = run(model, requests, 8)
-        assert_same_codes(rows, expected)
+        check_all(rows, expected)
 
     def test_gpu_equals_cpu(self, folder: str) -> None:
         requests = tiny_requests(6, GREEDY)
@@ -294,7 +237,7 @@ class TestTinyCheckpoint:
         expected = speak(on_cpu, requests, 4)
         model = load(folder, use_graphs=False)
         rows = speak(model, requests, 4, frames_per_poll=5)
-        assert_same_codes([row.codes for row in rows], [row.codes for row in expected])
+        check_all([row.codes for row in rows], [row.codes for row in expected])
         for row, other in zip(rows, expected, strict=True):
             assert row.finish_reason == other.finish_reason
             error = (row.samples - other.samples).abs().max()
@@ -316,7 +259,7 @@ class TestTinyCheckpoint:
         for index, (count, words) in enumerate(batches):
             allocate(model, 8, TINY_FRAMES)  # fresh buffers, no graphs
             rows = run_eagerly(model, tiny_requests(count, sampling, 10 * index, words), count)
-            assert_same_codes(spoken[index], rows)
+            check_all(spoken[index], rows)
 
     def test_a_row_gone_wrong_leaves_its_mates_and_its_slot_alone(self, folder: str) -> None:
         model = load(folder)
@@ -332,10 +275,10 @@ class TestTinyCheckpoint:
         states = model.status(model.poll(), [0, 1, 2])
         assert (states[1].finish_reason, states[1].frames) == ("nan", 2)
         rows = [model.codes(slot, states[slot].frames).cpu() for slot in (0, 2)]
-        assert_same_codes(rows, [expected[0], expected[2]])
+        check_all(rows, [expected[0], expected[2]])
         model.release([0, 2])
         model.release([1], is_failed=True)
-        assert_same_codes(run(model, requests, 4), expected)
+        check_all(run(model, requests, 4), expected)
 
     def test_a_moved_row_goes_on_as_before(self, folder: str) -> None:
         model = load(folder)
@@ -356,7 +299,7 @@ class TestTinyCheckpoint:
                 [model.codes(s, state.frames).cpu() for s, state in zip(slots, states, strict=True)]
             )
             model.release(slots)
-        assert_same_codes(spoken[1], spoken[0])
+        check_all(spoken[1], spoken[0])
 
     def test_a_whole_run_with_graphs_equals_one_without(self, folder: str) -> None:
         requests = [
@@ -365,7 +308,7 @@ class TestTinyCheckpoint:
             for request in tiny_requests(20, sampling)
         ]
         with_graphs, without = (self.engine_run(folder, requests, flag) for flag in (True, False))
-        assert_same_codes(
+        check_all(
             [attempt.codes for attempt in with_graphs], [attempt.codes for attempt in without]
         )
         for attempt, other in zip(with_graphs, without, strict=True):
@@ -377,20 +320,9 @@ class TestTinyCheckpoint:
         model = load(folder, use_graphs=use_graphs)
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
-        jobs: queue.Queue[Attempt | None] = queue.Queue()
-        ended: dict[int, Attempt] = {}
-
-        def sink(attempt: Attempt) -> None:
-            attempt.wait()
-            ended[row_of(attempt)] = attempt
-            engine.retries.put([])
-
-        engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda attempt: None)
-        assert engine.is_async
-        for row, request in enumerate(requests):
-            jobs.put(attempt_of(row, model.prompt(request)))
-        jobs.put(None)
-        engine.run()
+        harness = Harness(model, 8, requests)
+        assert harness.engine.is_async
+        ended = harness.run()
         assert sorted(ended) == list(range(len(requests)))
         for runner in model.graph_runners():
             assert (runner.stats.misses, runner.stats.failures) == (0, {})

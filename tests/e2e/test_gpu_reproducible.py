@@ -6,7 +6,6 @@ its place in it, and whatever longest row the buffers were made for.
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from clones import as_voice, random_voice
+from clones import cloned
 from engine_harness import Harness
+from on_gpu import lent
 from synthetic import load_synthetic
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
@@ -54,13 +54,14 @@ def load(name: str, folder: str, use_graphs: bool = True) -> Any:
     return model
 
 
-def prepare(model: Any, more: int = 0) -> None:
-    """Slots and graphs for the rows, or for some that are longer."""
+def prepare(model: Any, more: int = 0) -> Any:
+    """Make slots and graphs for the rows, or for some that are longer."""
     model.allocate(MAX_BATCH, 1024 + more, FRAMES + more, max_trailing=512 + more)
     references = REFERENCE_FRAMES + more if model.info.can_clone else 0
     model.capture(MAX_BATCH, FRAMES + more, references)
     for runner in model.graph_runners():
         assert runner.stats.failures == {}
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +77,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def model(name: str, folder: str, _float32_is_float32: None) -> Iterator[Any]:
-    loaded = load(name, folder)
-    prepare(loaded)
-    yield loaded
-    del loaded
-    gc.collect()
-    torch.cuda.empty_cache()
+    yield from lent(prepare(load(name, folder)))
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +97,7 @@ def rows(model: Any) -> list[SpeechRequest]:
     if not (model.info.family == "qwen3_tts" and model.info.type == "base"):
         return found
     torch.manual_seed(0)
-    width = model.config.talker.width
-    voices = [random_voice(model, width, frames, 64) for frames in (9, REFERENCE_FRAMES)]
-    voices.append(as_voice(model, torch.randn(width), None))
-    return [replace(row, clone=voices[row.seed % 3]) for row in found]
+    return cloned(model, found, REFERENCE_FRAMES)
 
 
 def speak(model: Any, items: list[SpeechRequest]) -> Spoken:

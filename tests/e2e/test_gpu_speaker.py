@@ -46,7 +46,7 @@ def test_one_row_at_a_time_is_what_synth_writes(bench: Workbench) -> None:
     """The same bucket throughout, so the same bytes, whoever spoke before."""
     given = [{"text": text, "voice": "clara"} for text in TEXTS]
     flags = ("--device", "cuda", "--max-batch", 1)
-    assert bench.synth(given, *flags, model=model_source(None)).code == 0
+    bench.synth(given, *flags, model=model_source(None)).expect(0)
     with Speaker(device="cuda", max_batch=1) as speaker:
         for _ in range(2):
             for speech in speaker.batch(given):

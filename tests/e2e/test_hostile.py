@@ -78,7 +78,7 @@ def test_manifests(bench: Workbench, seeds: range) -> None:
 def test_journals(bench: Workbench, seeds: range) -> None:
     """Whatever the journal says, the rows are there in the end, and only they."""
     manifest = bench.write(ROWS)
-    assert bench.synth(manifest, *FLAGS, out="done").code == 0
+    bench.synth(manifest, *FLAGS, out="done").expect(0)
     wanted = audio_of(bench.out("done").path)
     assert len(wanted) == 2 * len(ROWS)
     codes = set()
@@ -130,7 +130,7 @@ def test_checkpoints(
         row["ref_audio"] = "voice.wav"
         soundfile.write(bench.folder / "voice.wav", np.sin(np.arange(24_000) / 20), 24_000)
     manifest = bench.write([row])
-    assert run(bench, "as it was", *bench.command(manifest, *flags, model=model)).code == 0
+    run(bench, "as it was", *bench.command(manifest, *flags, model=model)).expect(0)
     for seed in seeds:
         what, undo = hostile_checkpoints.change(model, 1000 + seed)
         what = f"checkpoint {seed} ({what})"

@@ -56,8 +56,7 @@ def is_whole(bench: Workbench, wanted: dict[str, bytes]) -> int:
 def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
     """Run again in this process and compare with the run nobody disturbed."""
     rows = len(bench.out().records)
-    result = bench.synth(manifest, *FLAGS)
-    assert result.code == 0
+    result = bench.synth(manifest, *FLAGS).expect(0)
     assert result.summary == msg.synthesized(len(ROWS) - rows, len(ROWS), done=rows)
     assert bench.out().files == wanted
     assert bench.out().status() == {row["id"]: "ok" for row in ROWS}
@@ -70,7 +69,7 @@ class TestKilled:
         process = bench.start(bench.command(manifest, *SLOWLY))
         bench.wait_for_rows(3, process)
         process.kill()
-        assert finish(process).code == -signal.SIGKILL
+        finish(process).expect(-signal.SIGKILL)
         assert 3 <= is_whole(bench, wanted) < len(ROWS)
         resume(bench, manifest, wanted)
 
@@ -82,10 +81,11 @@ class TestKilled:
         process = bench.start(bench.command(manifest, *SLOWLY))
         bench.wait_for_rows(3, process)
         process.send_signal(number)
-        result = finish(process)
-        assert result.code == 128 + number
-        assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "\n" + msg.NEXT_REST.format(command="tts-cli synth ") in result.out
+        result = finish(process).expect(
+            128 + number,
+            "stopping: finishing what is decoded (again to stop at once)",
+            out="\n" + msg.NEXT_REST.format(command="tts-cli synth "),
+        )
         assert "Traceback" not in result.err
         rows = is_whole(bench, wanted)
         assert 3 <= rows < len(ROWS)
@@ -114,14 +114,10 @@ class TestKilled:
             assert line, f"ended too early: {said}"
             said += line
         process.send_signal(signal.SIGINT)
-        result = finish(process)
-        assert result.code == 128 + signal.SIGINT
-        assert "stopped at once; finished rows are kept" in result.err
+        finish(process).expect(128 + signal.SIGINT, "stopped at once; finished rows are kept")
         # Its lock file is still there, and no obstacle.
         assert (bench.out().path / LOCK_NAME).exists()
-        result = bench.synth(ROWS[:1], *SLOWLY)
-        assert result.code == 0
-        assert "took over" in result.err
+        bench.synth(ROWS[:1], *SLOWLY).expect(0, "took over")
 
     def test_a_signal_before_the_first_row(self, bench: Workbench) -> None:
         """While the weights are read nothing has to be finished."""
@@ -129,7 +125,6 @@ class TestKilled:
             "import os, signal\nfrom tts_cli.engine import load as session\n"
             "session.load_model = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
         )
-        result = finish(bench.start(bench.command(bench.write(ROWS), *SLOWLY), patch))
-        assert result.code == 143
+        result = finish(bench.start(bench.command(bench.write(ROWS), *SLOWLY), patch)).expect(143)
         assert result.err.splitlines()[-1] == "Stopped by SIGTERM"
         assert not (bench.out().path / LOCK_NAME).exists()

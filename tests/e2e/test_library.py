@@ -31,8 +31,7 @@ def speaker_on(checkpoint: Path, **settings: Any) -> Speaker:
 
 
 def synth(bench: Workbench, rows: list[dict[str, Any]], *flags: object, **more: Any) -> None:
-    result = bench.synth(rows, "--accept-truncated", "--save-codes", *flags, **more)
-    assert result.code == 0, result.err
+    bench.synth(rows, "--accept-truncated", "--save-codes", *flags, **more).expect(0)
 
 
 def test_a_batch_is_what_synth_writes(bench: Workbench, checkpoint: Path) -> None:

@@ -57,7 +57,7 @@ def fish(write_fish: Write) -> Path:
 def spoken(bench: Workbench, fish: Path) -> Workbench:
     """The workbench, with ROWS spoken and their codes kept."""
     bench.model = fish
-    assert bench.run("voices", "--model", fish, "--accept-licence").code == 0
+    bench.run("voices", "--model", fish, "--accept-licence").expect(0)
     bench.synth_once(ROWS, *CAP, "--save-codes", "--skip-invalid", code=1)
     return bench
 
@@ -88,8 +88,7 @@ def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.Mon
     """Whatever becomes of the file; and no weight is read for it."""
     with monkeypatch.context() as patch:
         forbid_weights(patch)
-        result = add(spoken, "long", "--json")
-        assert result.code == 0, result.err
+        result = add(spoken, "long", "--json").expect(0)
         assert (result.json["mode"], result.json["text"]) == ("icl", SAID)
         assert np.array_equal(voice(spoken)["codes"], codes(spoken, "long"))
         assert voice(spoken)["embedding"].tolist() == [0.0]
@@ -103,9 +102,9 @@ def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.Mon
     assert "already exists; add --overwrite" in add(spoken, "tags").err
     # It speaks; and so does what is liked of its own speech.
     flags = ("--voice-dir", spoken.folder / "voices", "--voice", "teller", "--save-codes")
-    assert spoken.synth([ROWS[0]], *CAP, *flags, out="next").code == 0
+    spoken.synth([ROWS[0]], *CAP, *flags, out="next").expect(0)
     out = spoken.out("next").path
-    assert add_plainly(spoken, "next", "--from", out, "--take", "long").code == 0
+    add_plainly(spoken, "next", "--from", out, "--take", "long").expect(0)
     kept = load_file(out / "long.codes.safetensors")["codes"]
     assert np.array_equal(voice(spoken, "next")["codes"], kept)
 
@@ -114,19 +113,17 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
     """As if somebody had named the file and its words."""
     recording = ("--ref-audio", spoken.out().path / "long.wav", "--ref-text", SAID)
     (spoken.out().path / "long.codes.safetensors").unlink()
-    assert add(spoken, "long").code == 0
+    add(spoken, "long").expect(0)
     assert "with the same content" in add_plainly(spoken, "teller", *recording).out
     # Another checkpoint's codes say nothing to this one.
     spoken.model = write_fish(seed=1)
-    assert add(spoken, "tags", name="other").code == 0
+    add(spoken, "tags", name="other").expect(0)
     assert not np.array_equal(voice(spoken, "other")["codes"], codes(spoken, "tags"))
     flags = ("--format", "mp3", "--loudness", "-20", "--save-codes", "--skip-invalid")
     spoken.synth(ROWS, *CAP, *flags, model=write_fish(), out="mp3")
     result = add_plainly(
         spoken, "lossy", "--from", spoken.out("mp3").path, "--take", "long", "--json"
-    )
-    assert result.code == 0, result.err
-    assert "long.mp3 is used as it is" in result.err
+    ).expect(0, "long.mp3 is used as it is")
     assert result.json["text"] == SAID
 
 
@@ -150,9 +147,7 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
     ],
 )
 def test_what_is_no_voice(spoken: Workbench, take: str, words: str) -> None:
-    result = add(spoken, take)
-    assert result.code == 2, result
-    assert words in result.err
+    add(spoken, take).expect(2, words)
     assert not (spoken.folder / "voices").exists()
 
 
@@ -169,8 +164,7 @@ def test_flags_that_do_not_fit(bench: Workbench, fish: Path) -> None:
         (("--from", out, *some), "does not exist"),
         (("--from", bench.folder, *some), "has no timings.jsonl; give an output folder of `synth`"),
     ):
-        result = add_plainly(bench, "a", *flags)
-        assert result.code == 2
+        result = add_plainly(bench, "a", *flags).expect(2)
         assert words in result.err, flags
 
 
@@ -179,28 +173,23 @@ def test_files_of_strangers(spoken: Workbench) -> None:
     out = spoken.out().path
     shape = codes(spoken, "long").shape
     (out / "long.codes.safetensors").write_bytes(encode_codes(np.full(shape, 2000, np.int16)))
-    result = add(spoken, "long")
-    assert result.code == 2
-    assert "reference codes must lie in" in result.err
+    add(spoken, "long").expect(2, "reference codes must lie in")
     (out / "long.codes.safetensors").write_bytes(b"torn")
-    assert add(spoken, "long").code == 0
+    add(spoken, "long").expect(0)
     spoken.synth([ROWS[0]], *CAP, "--format", "mp3", out="out2")
     out = spoken.out("out2").path
     flags = ("--from", out, "--take", "long")
     mp3 = (out / "long.mp3").read_bytes()
     (out / "long.mp3").write_bytes(encoded(tone(1.2), "FLAC"))
-    result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "long.mp3 has changed since the run" in result.err) == (2, True)
+    add_plainly(spoken, "b", *flags).expect(2, "long.mp3 has changed since the run")
     (out / "long.mp3").unlink()
     (spoken.folder / "long.mp3").write_bytes(mp3)
     (out / "long.mp3").symlink_to(spoken.folder / "long.mp3")
-    result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "is not a regular file of the folder" in result.err) == (2, True)
+    add_plainly(spoken, "b", *flags).expect(2, "is not a regular file of the folder")
     journal = out / "timings.jsonl"
     line = json.loads(journal.read_text().splitlines()[-1])
     journal.write_text(json.dumps({**line, "path": "../long.mp3"}) + "\n")
-    result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "its journal entry names no audio file" in result.err) == (2, True)
+    add_plainly(spoken, "b", *flags).expect(2, "its journal entry names no audio file")
 
 
 ENDLESS: dict[str, Any] = {
@@ -227,17 +216,17 @@ class TestQwen:
 
     def test_codes_are_decoded(self, bench: Workbench, rows: list[dict[str, Any]]) -> None:
         """A file with losses is as good as the WAV that it was spoken as."""
-        assert bench.synth(rows, *CAP, out="wav").code == 0
+        bench.synth(rows, *CAP, out="wav").expect(0)
         flags = ("--format", "mp3", "--sample-rate", 16000, "--save-codes")
-        assert bench.synth(rows, *CAP, *flags).code == 0
-        assert add(bench, "a").code == 0
+        bench.synth(rows, *CAP, *flags).expect(0)
+        add(bench, "a").expect(0)
         recording = ("--ref-audio", bench.out("wav").path / "a.wav", "--ref-text", SAID)
-        assert add_plainly(bench, "wav", *recording).code == 0
+        add_plainly(bench, "wav", *recording).expect(0)
         assert {name: values.tobytes() for name, values in voice(bench).items()} == {
             name: values.tobytes() for name, values in voice(bench, "wav").items()
         }
         assert "already exists, with the same content" in add(bench, "a").out
-        assert add(bench, "a", "--clone-mode", "xvec", name="xvec").code == 0
+        add(bench, "a", "--clone-mode", "xvec", name="xvec").expect(0)
         assert list(voice(bench, "xvec")) == ["embedding"]
 
     @pytest.mark.parametrize(
@@ -260,9 +249,6 @@ class TestQwen:
             config = (model / "config.json").read_text().replace('"1b7"', '"tiny"')
             (model / "config.json").write_text(config)
         flags = (*CAP, "--format", "mp3", "--save-codes")
-        assert bench.synth([{"id": "a", "text": SAID}], *flags, model=model).code == 0
+        bench.synth([{"id": "a", "text": SAID}], *flags, model=model).expect(0)
         bench.model = base
-        result = add(bench, "a")
-        assert result.code == 0, result.err
-        assert words in result.err
-        assert "a.mp3 is used as it is" in result.err
+        add(bench, "a").expect(0, words, "a.mp3 is used as it is")

@@ -26,9 +26,9 @@ MARGIN_S = 0.02  # kept of silence at the ends of parts; counts as pause
 
 
 def test_one_file_of_all_parts(bench: Workbench) -> None:
-    result = bench.synth([*SHORT[:2], LONG, *SHORT[2:]], *SPLIT, "--save-codes")
-    assert result.code == 0, result.err
-    assert "rows split into pieces: 1, 3 pieces\n" in result.err
+    result = bench.synth([*SHORT[:2], LONG, *SHORT[2:]], *SPLIT, "--save-codes").expect(
+        0, "rows split into pieces: 1, 3 pieces\n"
+    )
     assert result.summary == msg.synthesized(6, 6)
     out = bench.out()
     assert sorted(out.records) == ["long", *(row["id"] for row in SHORT)]

@@ -53,7 +53,7 @@ def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(bench: Workbench, fish: Path) -> Workbench:
     """The workbench, with the licence accepted."""
     bench.model = fish
-    assert bench.run("voices", "--model", fish, "--accept-licence").code == 0
+    bench.run("voices", "--model", fish, "--accept-licence").expect(0)
     return bench
 
 
@@ -84,8 +84,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
 
 def test_forty_rows_have_one_voice(made: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = spy(monkeypatch)
-    result = made.synth(FORTY, *CAP)
-    assert result.code == 0, result.err
+    result = made.synth(FORTY, *CAP).expect(0)
     assert result.summary == msg.synthesized(40, 40)
     out, (voice, *others) = made.out(), sorted({line["voice"] for line in made.out().lines})
     assert not others
@@ -137,9 +136,7 @@ def test_nothing_changes_it(forty: Workbench, name: str) -> None:
     change, flags, said = CHANGES[name]
     before, rows = voice_files(forty), [dict(row) for row in FORTY]
     change(rows)
-    result = forty.synth(rows, *CAP, *flags)
-    assert result.code == 0, result.err
-    assert said in result.out
+    forty.synth(rows, *CAP, *flags).expect(0, out=said)
     assert voice_files(forty) == before
     assert forty.synth(rows, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
@@ -189,11 +186,9 @@ def test_killed(forty: Workbench, name: str) -> None:
     whole = voice_files(forty)
     rows = FORTY[5:9]
     args = forty.command(forty.write(rows), *CAP, out="killed")
-    process = finish(forty.start(args, MOMENTS[name]))
-    assert process.code == -signal.SIGKILL, process
+    finish(forty.start(args, MOMENTS[name])).expect(-signal.SIGKILL)
     before = forty.out("killed").files
-    result = forty.run(*args)
-    assert result.code == 0, result.err
+    result = forty.run(*args).expect(0)
     assert result.summary == msg.synthesized(4, 4)
     assert voice_files(forty, "killed") == whole
     assert before.items() <= {**before, **forty.out("killed").files}.items()
@@ -210,8 +205,7 @@ def test_stopped_while_it_is_made(made: Workbench) -> None:
         "    return real(self, request)\n"
         "DualAR.prompt = prompt\n"
     )
-    result = finish(made.start(made.command(made.write(FORTY), *CAP), patch))
-    assert result.code == 130, result
+    finish(made.start(made.command(made.write(FORTY), *CAP), patch)).expect(130)
     assert not voice_files(made)
     assert not made.out().lines
 
@@ -246,8 +240,7 @@ def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
         {"id": "file", "text": "Yes.", "voice": "mine"},
     ]
     flags = (*CAP[:3], "--save-codes", "--voice-dir", bench.folder / "voices", "--accept-licence")
-    result = bench.synth(rows, *flags, "--free-voice", "each")
-    assert result.code == 0, result.err
+    bench.synth(rows, *flags, "--free-voice", "each").expect(0)
     out = bench.out()
     for name, line in out.records.items():
         codes = load_file(out.path / f"{name}.codes.safetensors")["codes"]
@@ -281,7 +274,7 @@ def test_characters_have_their_own(made: Workbench) -> None:
         *(("Anna", 2), ("Ben \u2603", 1), ("all rows without a voice", 1)),
     ]
     assert not made.out().path.exists()
-    assert made.synth(rows, *flags).code == 0
+    made.synth(rows, *flags).expect(0)
     voices = {name: line["voice"] for name, line in made.out().records.items()}
     assert voices["a"] == voices["b"]
     assert len({voices[name] for name in "acd"}) == 3
@@ -293,31 +286,26 @@ def test_gone_while_rows_were_spoken_with_it(forty: Workbench) -> None:
     before = voice_files(forty)
     shutil.move(forty.out().path / ".voices", forty.folder / "away")
     for more in ((), ("--dry-run",), ("--only", "r03")):
-        result = forty.synth(FORTY, *CAP, *more)
-        assert result.code == 2, result
-        assert "missing; 40 done rows use this voice" in result.err
+        forty.synth(FORTY, *CAP, *more).expect(2, "missing; 40 done rows use this voice")
     # Its voice file alone is made of its codes.
     shutil.copytree(forty.folder / "away", forty.out().path / ".voices")
     next((forty.out().path / ".voices").glob("*.voice.safetensors")).unlink()
     assert forty.synth(FORTY, *CAP).out == DONE
     assert voice_files(forty) == before
     shutil.rmtree(forty.out().path / ".voices")
-    again = forty.synth(FORTY, *CAP, "--overwrite", "--only", "r03")
-    assert again.code == 0, again.err
+    forty.synth(FORTY, *CAP, "--overwrite", "--only", "r03").expect(0)
     assert voice_files(forty) == before
 
 
 def test_voices_only_and_shards(made: Workbench) -> None:
     shard = (*CAP, "--shard", "1/2")
     for more in ((), ("--dry-run",)):
-        refused = made.synth(FORTY[5:9], *shard, *more)
-        assert refused.code == 2
-        assert "--voices-only" in refused.err
+        made.synth(FORTY[5:9], *shard, *more).expect(2, "--voices-only")
         assert not made.out().path.exists()
-    checked = made.run("validate", made.write(FORTY[5:9]), "--model", made.model, *shard[3:])
-    assert (checked.code, "--voices-only" in checked.err) == (0, True)
-    listed = made.synth(FORTY[5:9], *CAP, "--voices-only", out="voices")
-    assert listed.code == 0, listed
+    made.run("validate", made.write(FORTY[5:9]), "--model", made.model, *shard[3:]).expect(
+        0, "--voices-only"
+    )
+    listed = made.synth(FORTY[5:9], *CAP, "--voices-only", out="voices").expect(0)
     path = Path(listed.out.strip())
     assert path.is_file()
     assert path.parent == made.out("voices").path / ".voices"
@@ -325,20 +313,16 @@ def test_voices_only_and_shards(made: Workbench) -> None:
     shared = ("--made-voices", made.folder / "voices")
     # What lies there is a stranger's.
     path.write_bytes(b"")
-    result = made.synth(FORTY[5:9], *CAP, *shared, out="new")
-    assert result.code == 2, result
-    assert "copy it back" in result.err
+    made.synth(FORTY[5:9], *CAP, *shared, out="new").expect(2, "copy it back")
 
 
 def test_a_folder_of_voices_that_leads_away(made: Workbench) -> None:
     (made.folder / "elsewhere").mkdir()
     made.out().path.mkdir()
     (made.out().path / ".voices").symlink_to(made.folder / "elsewhere")
-    result = made.synth(FORTY, *CAP)
-    assert result.code == 3, result
-    assert ".voices: is not a folder; move it out of the way" in result.err
+    made.synth(FORTY, *CAP).expect(3, ".voices: is not a folder; move it out of the way")
     assert not list((made.folder / "elsewhere").iterdir())
-    assert made.synth([{"id": ".voices/a", "text": "One."}], *CAP).code == 2
+    made.synth([{"id": ".voices/a", "text": "One."}], *CAP).expect(2)
 
 
 LIBRARY: dict[str, Any] = {

@@ -58,8 +58,7 @@ def test_a_bad_row_stops_the_run_before_it_begins(
     line, words = HOSTILE[name]
     content = as_jsonl([GOOD]).encode() + b"\n" + line + b"\n" + bad_line(id="also") + b"\n"
     manifest = bench.write(content)
-    result = bench.synth(manifest)
-    assert result.code == 2
+    result = bench.synth(manifest).expect(2)
     assert result.out == ""
     first, last = result.err.splitlines()
     assert first.startswith(f"Error: {manifest}:3: ")
@@ -75,8 +74,7 @@ def test_a_bad_row_stops_the_run_before_it_begins(
 def test_the_rest_can_be_spoken(bench: Workbench) -> None:
     lines = b"\n".join(line for line, _ in HOSTILE.values())
     manifest = bench.write(as_jsonl([GOOD]).encode() + lines + b"\n" + bad_line(id="last"))
-    result = bench.synth(manifest, *CAP, "--skip-invalid")
-    assert result.code == 1
+    result = bench.synth(manifest, *CAP, "--skip-invalid").expect(1)
     assert list(bench.out().files) == ["good.wav", "last.wav"]
     assert result.out.startswith(msg.synthesized(2, len(HOSTILE) + 2, failed=len(HOSTILE)))
     records = bench.out().records
@@ -105,19 +103,18 @@ def test_values_in_columns_to_keep_nested_deep(bench: Workbench, depth: int, is_
     """`validate` took them, and `synth` ended as an internal error."""
     deep = '{"id": "deep", "text": "Hello.", "more": ' + "[" * depth + "]" * depth + "}\n"
     manifest = bench.write(as_jsonl([GOOD]) + "\n" + deep)
-    checked = bench.run("validate", manifest, "--model", bench.model, "--extra", "keep")
-    assert checked.code == (0 if is_good else 2)
+    checked = bench.run("validate", manifest, "--model", bench.model, "--extra", "keep").expect(
+        0 if is_good else 2
+    )
     assert ("id 'deep'" not in checked.err) == is_good
-    result = bench.synth(manifest, *CAP, "--extra", "keep", "--skip-invalid")
-    assert result.code == (0 if is_good else 1)
+    bench.synth(manifest, *CAP, "--extra", "keep", "--skip-invalid").expect(0 if is_good else 1)
     assert sorted(bench.out().files) == ["deep.wav", "good.wav"][1 - is_good :]
 
 
 def test_a_pipe_that_never_ends_a_line(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """`yes | tr -d "\\n" | tts-cli synth -` filled the folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", str(bench.folder))
-    result = bench.run("validate", "/dev/zero", "--model", bench.model)
-    assert result.code == 2
+    result = bench.run("validate", "/dev/zero", "--model", bench.model).expect(2)
     assert result.err == (
         "Error: /dev/zero: a line is longer than 64 MiB; write one row per line, or pipe in less\n"
     )
@@ -128,13 +125,13 @@ def test_a_pipe_that_never_ends(bench: Workbench, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         sys, "stdin", io.TextIOWrapper(io.BytesIO(b'[{"text": "Hi."},\n' * 999_999))
     )
-    result = bench.run("validate", "-", "--model", bench.model)
-    assert result.code == 2
-    assert "<stdin>: has more than 3 MiB; give it as a file" in result.err
+    bench.run("validate", "-", "--model", bench.model).expect(
+        2, "<stdin>: has more than 3 MiB; give it as a file"
+    )
 
 
 def test_an_id_in_a_folder_with_the_name_of_a_file(bench: Workbench) -> None:
     """`a.TextGrid` is a file of row `a`, and could not be the folder of another row."""
-    result = bench.run("validate", bench.write([GOOD, {"id": "x.textGRID/y", "text": "Hi."}]))
-    assert result.code == 2
-    assert "has a folder that ends with '.TextGrid'" in result.err
+    bench.run("validate", bench.write([GOOD, {"id": "x.textGRID/y", "text": "Hi."}])).expect(
+        2, "has a folder that ends with '.TextGrid'"
+    )

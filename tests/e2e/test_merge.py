@@ -36,9 +36,10 @@ def shards(bench: Workbench) -> Path:
     return bench.folder / "rows.jsonl"
 
 
-def merge(bench: Workbench, *args: object, out: str = "all") -> tuple[int, str]:
-    result = bench.run("merge", *args, "--out", bench.folder / out)
-    return result.code, result.out + result.err
+def merge(bench: Workbench, *args: object, out: str = "all", code: int = 0) -> str:
+    """Merge folders, which must end with a code; returns all that is said."""
+    result = bench.run("merge", *args, "--out", bench.folder / out).expect(code)
+    return result.out + result.err
 
 
 def names(folder: Path) -> dict[str, bytes]:
@@ -61,8 +62,7 @@ def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> Non
     before = [names(part.path) for part in (one, two)]
     assert one.records
     assert two.records
-    code, said = merge(bench, one.path, two.path)
-    assert code == 0, said
+    said = merge(bench, one.path, two.path)
     assert "8 rows ok, 0 failed" in said
     assert "8 rows added from 2 folders, 0 files linked, 24 copied" in said
     done = bench.out("all")
@@ -81,12 +81,11 @@ def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> Non
         len(two.records),
     ]
     flags = (*CAP, "--save-codes", "--subtitles", "srt", "--verify-files")
-    again = bench.synth(shards, *flags, out="all")
-    assert again.code == 0
+    again = bench.synth(shards, *flags, out="all").expect(0)
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
     assert [names(part.path) for part in (one, two)] == before
-    assert bench.run("report", done.path).code == 0
-    assert bench.run("encode", done.path, "--format", "flac").code == 0
+    bench.run("report", done.path).expect(0)
+    bench.run("encode", done.path, "--format", "flac").expect(0)
     assert len(list(done.path.rglob("*.flac"))) == 8
 
 
@@ -94,30 +93,28 @@ def test_takes_and_choices_come_along(bench: Workbench, shards: Path) -> None:
     one, two = bench.folder / "one", bench.folder / "two"
     row_id = next(iter(bench.out("two").records))
     flags = ("--save-codes", "--only", row_id, "--takes", 2)
-    more = bench.synth(shards, *CAP, *flags, out="two")
-    assert more.code == 0, more.err
-    assert bench.run("pick", two, f"{row_id}=3").code == 0
+    bench.synth(shards, *CAP, *flags, out="two").expect(0)
+    bench.run("pick", two, f"{row_id}=3").expect(0)
     chosen = (two / f"{row_id}.wav").read_bytes()
-    code, said = merge(bench, one, two)
-    assert code == 0, said
+    merge(bench, one, two)
     done = bench.folder / "all"
     assert (done / f"{row_id}.wav").read_bytes() == chosen
     assert json.loads((done / "takes.json").read_text())["choices"][row_id]["take"] == 3
     again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
-    assert bench.run("pick", done, f"{row_id}=1").code == 0
+    bench.run("pick", done, f"{row_id}=1").expect(0)
     assert (done / f"{row_id}.wav").read_bytes() == (two / "takes" / row_id / "1.wav").read_bytes()
     assert (two / f"{row_id}.wav").read_bytes() == chosen
 
 
 def test_again_changes_nothing_and_a_folder_may_come_later(bench: Workbench, shards: Path) -> None:
     one, two = bench.folder / "one", bench.folder / "two"
-    assert merge(bench, one)[0] == 0
+    merge(bench, one)
     first = names(bench.folder / "all")
-    assert merge(bench, one)[0] == 0
+    merge(bench, one)
     assert names(bench.folder / "all") == first
-    assert merge(bench, two)[0] == 0
-    assert merge(bench, one, two, out="at_once")[0] == 0
+    merge(bench, two)
+    merge(bench, one, two, out="at_once")
     later, at_once = bench.out("all"), bench.out("at_once")
     assert later.files == at_once.files
     assert later.records == at_once.records
@@ -127,10 +124,10 @@ def test_again_changes_nothing_and_a_folder_may_come_later(bench: Workbench, sha
 def test_a_row_mended_later_leaves_no_runaway(bench: Workbench) -> None:
     failed = {"status": "failed", "path": "truncated/a.wav", "error": "no end"}
     one = folder(bench, "one", record("a", **failed))
-    assert merge(bench, one)[0] == 0
+    merge(bench, one)
     assert sorted(bench.out("all").files) == ["truncated/a.wav"]
     two = folder(bench, "two", record("a", **with_file(tone(0.1))))
-    assert merge(bench, one, two)[0] == 0
+    merge(bench, one, two)
     assert sorted(bench.out("all").files) == ["a.wav"]
     assert bench.out("all").status() == {"a": "ok"}
 
@@ -147,8 +144,7 @@ def test_conflicts_are_named_before_anything_is_written(bench: Workbench) -> Non
         bench, "two", *(record(i, **with_file(long)) for i in [*ids, "more"]),
         **{f"{i}.wav": long for i in [*ids, "more"]},
     )  # fmt: skip
-    code, said = merge(bench, one, two)
-    assert code == 2
+    said = merge(bench, one, two, code=2)
     assert f"{count} rows have different audio in another folder; nothing was written" in said
     assert f"row00: {one}, {two}" in said
     assert "row19" in said
@@ -156,15 +152,13 @@ def test_conflicts_are_named_before_anything_is_written(bench: Workbench) -> Non
     assert "and 3 more" in said
     assert "--prefer DIR" in said
     assert not list((bench.folder / "all").iterdir())
-    code, said = merge(bench, one, two, "--prefer", two)
-    assert code == 0, said
+    said = merge(bench, one, two, "--prefer", two)
     assert (bench.folder / "all" / "row00.wav").read_bytes() == long
     # What a target has is never replaced.
-    code, said = merge(bench, one)
-    assert code == 2
+    said = merge(bench, one, code=2)
     assert "merge into another --out" in said
     assert (bench.folder / "all" / "row00.wav").read_bytes() == long
-    assert merge(bench, one, "--prefer", bench.folder / "all")[0] == 0
+    merge(bench, one, "--prefer", bench.folder / "all")
 
 
 def test_lines_without_a_sum_are_compared_by_their_files(bench: Workbench) -> None:
@@ -172,19 +166,17 @@ def test_lines_without_a_sum_are_compared_by_their_files(bench: Workbench) -> No
     files = {"one": tone(0.1), "two": tone(0.1, hz=300.0), "three": tone(0.1)}
     for name, content in files.items():
         folder(bench, name, old, **{"a.wav": content})
-    code, said = merge(bench, bench.folder / "one", bench.folder / "two")
-    assert code == 2
+    said = merge(bench, bench.folder / "one", bench.folder / "two", code=2)
     assert "1 row has different audio" in said
-    assert merge(bench, bench.folder / "one", bench.folder / "three")[0] == 0
+    merge(bench, bench.folder / "one", bench.folder / "three")
 
 
 def test_ids_that_differ_in_letter_case_are_a_conflict(bench: Workbench) -> None:
     one = folder(bench, "one", record("a", **with_file(tone(0.1))))
     two = folder(bench, "two", record("A", **with_file(tone(0.1))))
-    code, said = merge(bench, one, two)
-    assert code == 2
+    said = merge(bench, one, two, code=2)
     assert f"A: {one}, {two}" in said
-    assert merge(bench, one, two, "--prefer", two)[0] == 0
+    merge(bench, one, two, "--prefer", two)
     assert list(bench.out("all").files) == ["A.wav"]
 
 
@@ -199,13 +191,12 @@ def test_checks_come_along(bench: Workbench) -> None:
         write_verdicts(part, [TakeVerdict(row, 1, digest, "ok") for row in (name, f"bad-{other}")])
         (part / "anchor.json").write_text("{}")  # of an early version
         parts.append(part)
-    code, said = merge(bench, *parts)
-    assert code == 0
+    said = merge(bench, *parts)
     assert "no row's" not in said
     done = bench.folder / "all"
     assert not (done / "anchor.json").exists()
     assert [check.id for check in read_verdicts(done)] == ["one", "two"]
-    assert merge(bench, *parts)[0] == 0
+    merge(bench, *parts)
     assert [check.id for check in read_verdicts(done)] == ["one", "two"]
 
 
@@ -225,8 +216,7 @@ def test_times_of_words_come_along(bench: Workbench) -> None:
             (part / f"sub/{name}{suffix}").write_bytes(content)
             wanted[f"sub/{name}{suffix}"] = content
         parts.append(part)
-    code, said = merge(bench, *parts)
-    assert code == 0, said
+    said = merge(bench, *parts)
     assert "no row's" not in said
     found = names(bench.folder / "all")
     assert {name: found.get(name) for name in wanted} == wanted
@@ -239,15 +229,13 @@ def test_made_voices_come_along(bench: Workbench) -> None:
     two = folder(bench, "two", record("b", voice=VOICE, **good))
     keep(one)
     keep(two, hz=300.0)
-    code, said = merge(bench, one, two)
-    assert code == 2
+    said = merge(bench, one, two, code=2)
     assert f"{one}/.voices/{NAME}.wav, {two}/.voices/{NAME}.wav" in said
     assert not list((bench.folder / "all").iterdir())
     shutil.rmtree(two / ".voices")
     keep(two)
     (two / ".voices" / "timings.jsonl").write_text("")
-    result = bench.run("merge", one, two, "--out", bench.folder / "all", "--json")
-    assert result.code == 0, result.err
+    result = bench.run("merge", one, two, "--out", bench.folder / "all", "--json").expect(0)
     assert (result.json["voice_files_copied"], result.json["files_left"]) == (4, 1)
     assert made_names(bench.folder / "all") == made_names(one)
     assert bench.out("all").status() == {"a": "ok", "b": "ok"}
@@ -259,16 +247,14 @@ def test_shards_of_rows_in_a_made_voice(bench: Workbench) -> None:
     codec = replace(SMALL, upsampling_ratios=(2, 2), upsample_rates=(8, 8, 4, 2),
                     encoder_dim=2, encoder_strides=(2, 4, 8, 8))  # fmt: skip
     bench.model = tiny.write_checkpoint(bench.folder / "fish", spec, codec=codec)
-    assert bench.run("voices", "--model", bench.model, "--accept-licence").code == 0
+    bench.run("voices", "--model", bench.model, "--accept-licence").expect(0)
     manifest = bench.write(as_jsonl(ROWS))
     flags = (*CAP, "--free-voice", "one", "--seed", 8)
-    assert bench.synth(manifest, *flags, "--voices-only", out="voices").code == 0
+    bench.synth(manifest, *flags, "--voices-only", out="voices").expect(0)
     shared = (*flags, "--made-voices", bench.folder / "voices")
     for part, name in ((1, "one"), (2, "two")):
-        result = bench.synth(manifest, *shared, "--shard", f"{part}/2", out=name)
-        assert result.code == 0, result.err
-    code, said = merge(bench, bench.folder / "one", bench.folder / "two")
-    assert code == 0, said
+        bench.synth(manifest, *shared, "--shard", f"{part}/2", out=name).expect(0)
+    merge(bench, bench.folder / "one", bench.folder / "two")
     assert made_names(bench.folder / "all") == made_names(bench.folder / "voices")
     assert len({line["voice"] for line in bench.out("all").lines}) == 1
     again = bench.synth(manifest, *flags, out="all")
@@ -276,10 +262,9 @@ def test_shards_of_rows_in_a_made_voice(bench: Workbench) -> None:
 
 
 def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:
-    assert bench.synth(ROWS[:1], *CAP, "--temperature", 0.5, out="three").code == 0
+    bench.synth(ROWS[:1], *CAP, "--temperature", 0.5, out="three").expect(0)
     three = bench.folder / "three"
-    code, said = merge(bench, bench.folder / "one", three, "--prefer", bench.folder / "one")
-    assert code == 0, said
+    said = merge(bench, bench.folder / "one", three, "--prefer", bench.folder / "one")
     assert "different audio: " in said
     assert f"temperature: none in {bench.folder / 'one'}, 0.5 in {three}" in said
     assert "shard" not in said
@@ -302,33 +287,28 @@ def test_folders_that_cannot_be(
     for name in ("one", "two", "all/inside"):
         folder(bench, name, record("a"))
     (bench.folder / "empty").mkdir()
-    result = bench.run("merge", *args, "--out", "all")
-    assert result.code == 2
-    assert message in result.err
+    bench.run("merge", *args, "--out", "all").expect(2, message)
 
 
 def test_a_folder_in_use_is_refused(bench: Workbench) -> None:
     one = folder(bench, "one", record("a"))
     with FolderLock(one):
-        code, said = merge(bench, one)
-    assert code == 2
+        said = merge(bench, one, code=2)
     assert "is in use by process" in said
-    assert merge(bench, one)[0] == 0
+    merge(bench, one)
 
 
 def test_files_in_the_way_are_named(bench: Workbench) -> None:
     one = folder(bench, "one", record("a", **with_file(tone(0.1))))
     (bench.folder / "all").mkdir()
     (bench.folder / "all" / "a.wav").write_bytes(b"mine")
-    code, said = merge(bench, one)
-    assert code == 2
+    said = merge(bench, one, code=2)
     assert "contains other files with the names of rows; nothing was written: a.wav" in said
     assert names(bench.folder / "all") == {"a.wav": b"mine"}
 
 
 def test_links_where_asked_for(bench: Workbench, shards: Path) -> None:
-    code, said = merge(bench, bench.folder / "one", bench.folder / "two", "--link")
-    assert code == 0
+    said = merge(bench, bench.folder / "one", bench.folder / "two", "--link")
     assert "24 files linked, 0 copied" in said
     done = bench.folder / "all"
     assert all(path.stat().st_nlink == 2 for path in done.rglob("*.wav"))
@@ -355,8 +335,7 @@ def test_nothing_leads_outside(bench: Workbench) -> None:
     (one / "link.wav").symlink_to(secret / "s.wav")
     (one / "sub").symlink_to(secret)
     os.mkfifo(one / "b.wav")
-    code, said = merge(bench, one)
-    assert code == 0, said
+    said = merge(bench, one)
     assert "ignored 2 invalid lines" in said
     assert "ignored 1 journal line, because their ids are not valid file names" in said
     assert "3 rows have missing or damaged audio" in said
@@ -368,8 +347,7 @@ def test_nothing_leads_outside(bench: Workbench) -> None:
     (bench.folder / "two").mkdir()
     (bench.folder / "two" / "sub").symlink_to(secret)
     three = folder(bench, "three", record("sub/t", **good))
-    code, said = merge(bench, three, out="two")
-    assert code == 4
+    said = merge(bench, three, out="two", code=4)
     assert "is a link that leads out of" in said
     assert sorted(path.name for path in secret.iterdir()) == ["s.wav"]
 
@@ -390,7 +368,7 @@ signals.check = check
 @pytest.mark.slow
 def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
     parts = [bench.folder / "one", bench.folder / "two"]
-    assert merge(bench, *parts, out="whole")[0] == 0
+    merge(bench, *parts, out="whole")
     wanted = bench.out("whole")
     rng = random.Random(7)
     killed = 0
@@ -401,8 +379,7 @@ def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
         killed += died.code == -signal.SIGKILL
         if (out / "timings.jsonl").exists():
             assert Store(out).records.items() <= wanted.records.items()
-        result = bench.run(*args)
-        assert result.code == 0, result.err
+        bench.run(*args).expect(0)
         assert Store(out).files == wanted.files
         assert Store(out).lines == wanted.lines
         assert Store(out).report == wanted.report
@@ -414,7 +391,6 @@ def test_subtitles_of_a_row_that_ends_with_words(bench: Workbench) -> None:
     """`a.words.vtt` was taken for the words of row `a`, and left."""
     rows = [{"id": "a.words", "text": "Good morning."}]
     bench.synth_once(rows, *CAP, "--subtitles", "vtt", out="one")
-    code, said = merge(bench, bench.folder / "one")
-    assert code == 0, said
+    said = merge(bench, bench.folder / "one")
     assert (bench.folder / "all/a.words.vtt").is_file()
     assert "no row's" not in said

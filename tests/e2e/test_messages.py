@@ -19,8 +19,7 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
     bench: Workbench, endless: Path
 ) -> None:
     rows = [{"id": f"row{number}", "text": "Hm.", "max_frames": 4} for number in range(7)]
-    result = bench.synth(rows, "--retries", 0, model=endless)
-    assert result.code == 1
+    result = bench.synth(rows, "--retries", 0, model=endless).expect(1)
     lines = result.out.splitlines()
     failed = [line for line in lines if line.startswith("failed: ")]
     assert len(failed) == 6
@@ -40,8 +39,7 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
 def test_a_bad_row_is_told_once(bench: Workbench) -> None:
     """The check named it, and then the run again, in other words."""
     rows = [*ROWS, {"id": "bad", "text": ""}, {"id": "worse", "text": "x", "voice": "nobody"}]
-    result = bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated")
-    assert result.code == 1
+    result = bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").expect(1)
     said = result.out + result.err
     assert said.count("bad': text: is blank") == 1
     assert said.count("text: is blank") == 1
@@ -78,8 +76,7 @@ def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: P
         {"id": "other", "text": "Hm.", "max_seconds": 0.01},
         {"id": "free", "text": "Hm."},
     ]
-    first = bench.synth(rows, "--retries", 0, "--max-seconds", 0.01, model=endless)
-    assert first.code == 1
+    first = bench.synth(rows, "--retries", 0, "--max-seconds", 0.01, model=endless).expect(1)
     assert "first, which takes precedence over --max-seconds" not in first.err
     assert "row own failed: its audio did not end within 1 frame (0.0 s)" in first.err
     again = ("--retry-failed", "--max-seconds", 30, "--dry-run")

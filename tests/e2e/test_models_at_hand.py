@@ -62,8 +62,7 @@ def hub(
 
 def test_a_download_is_listed_and_speaks(bench: Workbench, hub: FakeHub) -> None:
     assert bench.run("models", "list").out.count("\n") == 3  # the sample voice alone
-    result = bench.run("models", "download", QWEN)
-    assert result.code == 0, result.err
+    result = bench.run("models", "download", QWEN).expect(0)
     assert result.out == f"{QWEN} is in {hub.cache}/models--org--tiny-voices/snapshots/{COMMIT}\n"
     assert [patterns == ["config.json"] for _, patterns in hub.asked] == [True, False]
     assert not (Path(result.out.split()[-1]) / "notes.bin").exists()
@@ -77,24 +76,18 @@ def test_a_download_is_listed_and_speaks(bench: Workbench, hub: FakeHub) -> None
 
 
 def test_terms_come_before_the_weights(bench: Workbench, hub: FakeHub) -> None:
-    result = bench.run("models", "download", FISH)
-    assert result.code == 2
-    assert (
-        "You must accept it before their first use; to accept it, add --accept-licence once"
-        in result.err
+    bench.run("models", "download", FISH).expect(
+        2, "You must accept it before their first use; to accept it, add --accept-licence once"
     )
     assert [patterns for _, patterns in hub.asked] == [["config.json"]]
-    result = bench.run("models", "download", FISH, "--accept-licence")
-    assert result.code == 0, result.err
+    result = bench.run("models", "download", FISH, "--accept-licence").expect(0)
     assert result.out.endswith(f"next: tts-cli models convert {FISH}\n")
     (fish,) = [one for one in bench.run("models", "list", "--json").json if one["model"] == FISH]
     assert fish["licence_accepted"] is not None
 
 
 def test_what_cannot_be_fetched(bench: Workbench, hub: FakeHub) -> None:
-    result = bench.run("models", "download", OTHER)
-    assert result.code == 3
-    assert "model_type 'picture' is not one of qwen3_tts" in result.err
+    bench.run("models", "download", OTHER).expect(3, "model_type 'picture' is not one of qwen3_tts")
     assert len(hub.asked) == 1  # and no weight
     assert OTHER not in bench.run("models", "list").out
     assert "cannot be reached" in bench.run("models", "download", "org/nowhere").err
@@ -104,5 +97,5 @@ def test_what_cannot_be_fetched(bench: Workbench, hub: FakeHub) -> None:
 
 
 def test_a_revision_of_its_own(bench: Workbench, hub: FakeHub) -> None:
-    assert bench.run("models", "download", QWEN, "--revision", "v2").code == 0
+    bench.run("models", "download", QWEN, "--revision", "v2").expect(0)
     assert f"{QWEN} --revision v2" in bench.run("models", "list").out

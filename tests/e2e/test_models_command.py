@@ -30,20 +30,16 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestConvert:
     def test_once(self, bench: Workbench, released: Path) -> None:
-        refused = bench.run("voices", "--model", released)
-        assert refused.code == 3
-        assert f"run `tts-cli models convert {released}` once" in refused.err
+        bench.run("voices", "--model", released).expect(
+            3, f"run `tts-cli models convert {released}` once"
+        )
         digest = hashlib.sha256((released / "codec.pth").read_bytes()).hexdigest()
-        first = bench.run("models", "convert", released)
-        assert first.code == 0
+        first = bench.run("models", "convert", released).expect(0)
         assert first.out == (
             f"wrote {released}/codec.safetensors\nfrom {released}/codec.pth, SHA-256 {digest}\n"
         )
-        assert bench.run("voices", "--model", released).code == 0
-        again = bench.run("models", "convert", released)
-        assert again.code == 0
-        assert "already exists" in again.out
-        assert digest in again.out
+        bench.run("voices", "--model", released).expect(0)
+        bench.run("models", "convert", released).expect(0, out=["already exists", digest])
 
     def test_json(self, bench: Workbench, released: Path) -> None:
         found = bench.run("models", "convert", released, "--json").json
@@ -59,43 +55,35 @@ class TestConvert:
 
     def test_a_file_that_is_no_codec(self, bench: Workbench, released: Path) -> None:
         (released / "codec.pth").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
-        result = bench.run("models", "convert", released)
-        assert result.code == 3
-        assert "refused" in result.err
+        bench.run("models", "convert", released).expect(3, "refused")
         assert not (released / "codec.safetensors").exists()
 
     def test_no_such_folder(self, bench: Workbench) -> None:
-        result = bench.run("models", "convert", bench.folder / "nothing")
-        assert result.code == 3
-        assert "the checkpoint folder does not exist" in result.err
+        bench.run("models", "convert", bench.folder / "nothing").expect(
+            3, "the checkpoint folder does not exist"
+        )
 
     def test_alone_it_shows_its_help(self, bench: Workbench) -> None:
-        result = bench.run("models")
-        assert result.code == 0
-        assert "convert" in result.out
-        assert bench.run("models", "--json", "convert", "x").code == 2
+        bench.run("models").expect(0, out="convert")
+        bench.run("models", "--json", "convert", "x").expect(2)
 
 
 class TestConsent:
     def test_nothing_is_spoken_before(self, bench: Workbench, converted: Path) -> None:
         manifest = bench.write(ROWS)
-        result = bench.synth(manifest, "--model", converted, *CPU)
-        assert result.code == 2
+        result = bench.synth(manifest, "--model", converted, *CPU).expect(2)
         for words in (NAME, "non-commercial", "--accept-licence"):
             assert words in result.err
         assert not bench.out().path.exists()
-        accepted = bench.synth(manifest, "--model", converted, *CPU, "--accept-licence")
-        assert accepted.code == 0, accepted.err
-        assert "non-commercial" in accepted.err
+        bench.synth(manifest, "--model", converted, *CPU, "--accept-licence").expect(
+            0, "non-commercial"
+        )
         assert NAME in json.loads(consent_file().read_text())
-        again = bench.synth(manifest, "--model", converted, *CPU, "--overwrite")
-        assert again.code == 0
+        again = bench.synth(manifest, "--model", converted, *CPU, "--overwrite").expect(0)
         assert NAME not in again.err
 
     @pytest.mark.parametrize("command", ["warmup", "profile"])
     def test_other_commands_that_load_it_ask(
         self, bench: Workbench, converted: Path, command: str
     ) -> None:
-        result = bench.run(command, "--model", converted, "--device", "cpu")
-        assert result.code == 2
-        assert NAME in result.err
+        bench.run(command, "--model", converted, "--device", "cpu").expect(2, NAME)

@@ -68,11 +68,11 @@ class TestValidate:
         flags = ["--seed", 3, "--voice", "emil", "--max-seconds", 1, "--top-k", 5, "--greedy"]
         flags += ["--format", "flac", "--save-codes", "--out", bench.out().path, "--limit", 2]
         flags += ["--shard", "1/2", "--layout", "streaming", "--model", bench.model]
-        result = bench.run("validate", manifest, *flags)
-        assert result.code == 2
-        assert f"Error: {manifest}:3: id '000003': voice: '?' is unknown" in result.err
+        result = bench.run("validate", manifest, *flags).expect(
+            2, f"Error: {manifest}:3: id '000003': voice: '?' is unknown"
+        )
         assert result.out.startswith(": ".join(msg.PLAN_ROWS).format(good=2, invalid=1) + "\n")
-        assert bench.run("validate", manifest, *flags, "--skip-invalid").code == 0
+        bench.run("validate", manifest, *flags, "--skip-invalid").expect(0)
         assert not bench.out().path.exists()
 
     def test_the_sample_voice_speaks_long_texts_in_parts(self, bench: Workbench) -> None:
@@ -101,9 +101,9 @@ class TestVoices:
     def test_random_weights(self, bench: Workbench) -> None:
         found = bench.run("voices", "--model", "synthetic:qwen3-tts-0.6b", "--json").json
         assert (found["num_codebooks"], found["samples_per_frame"]) == (16, 1920)
-        result = bench.run("voices", "--model", "synthetic:gpt")
-        assert result.code == 3
-        assert "no synthetic model 'gpt'; there are qwen3-tts-0.6b, qwen3-tts-1.7b" in result.err
+        bench.run("voices", "--model", "synthetic:gpt").expect(
+            3, "no synthetic model 'gpt'; there are qwen3-tts-0.6b, qwen3-tts-1.7b"
+        )
 
 
 class TestDoctor:
@@ -127,8 +127,7 @@ class TestDoctor:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "soundfile", None)
-        result = bench.run("doctor", "--json")
-        assert result.code == 3
+        result = bench.run("doctor", "--json").expect(3)
         (missing,) = (finding for finding in result.json if finding["status"] == "missing")
         assert (missing["name"], missing["remedy"]) == ("soundfile", "pip install soundfile")
 
@@ -182,8 +181,7 @@ class TestProfile:
     FLAGS = (*CPU, "--batches", "1,2", "--frames", 6, "--repeats", 2)
 
     def test_every_stage_is_measured(self, bench: Workbench) -> None:
-        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--json")
-        assert result.code == 0
+        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--json").expect(0)
         report = result.json
         assert [entry["batch"] for entry in report["results"]] == [1, 2]
         for entry in report["results"]:
@@ -198,8 +196,9 @@ class TestProfile:
         assert report["versions"]["torch"] == torch.__version__
 
     def test_tables(self, bench: Workbench) -> None:
-        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--max-batch", 1)
-        assert result.code == 0
+        result = bench.run("profile", "--model", bench.model, *self.FLAGS, "--max-batch", 1).expect(
+            0
+        )
         assert result.out.startswith("batch 1\n")
         assert "batch 2" not in result.out
         assert " xRT (RTF " in result.out
@@ -242,8 +241,7 @@ class TestProfile:
         monkeypatch.setattr(SpeechModel, "capture", capture_and_begin)
         monkeypatch.setattr(Profiler, "_device", device)
         flags = ("--model", bench.model, *CPU, "--batches", 1, "--frames", 4, "--repeats", 1)
-        result = bench.run("profile", *flags, "--stages", "frame")
-        assert result.code == 0, result.err
+        bench.run("profile", *flags, "--stages", "frame").expect(0)
 
     @pytest.mark.parametrize(
         ("flags", "words"),
@@ -283,10 +281,9 @@ class TestGraphs:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A first run may be silent for a minute otherwise."""
-        assert bench.synth(ROWS, "--max-seconds", 1, out="eager").code == 0
+        bench.synth(ROWS, "--max-seconds", 1, out="eager").expect(0)
         use_fake_graphs(monkeypatch)
-        result = bench.synth(ROWS, "--max-seconds", 1)
-        assert result.code == 0
+        result = bench.synth(ROWS, "--max-seconds", 1).expect(0)
         said = result.err.splitlines()
         assert said[1] == (
             "allocating slots and graphs for up to 2 rows at a time; the first run on "
@@ -327,7 +324,7 @@ class TestBeforeTheWeights:
         monkeypatch.setattr(
             model_source, "describe", lambda *given: (looks.append(given), describe(*given))[1]
         )
-        assert self.run(bench, command).code == 0
+        self.run(bench, command).expect(0)
         assert len(looks) == 1
 
     @pytest.mark.parametrize("command", SPEAKING)

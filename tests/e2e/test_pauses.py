@@ -14,8 +14,7 @@ FLAGS = ("--accept-truncated", "--max-seconds", 2, "--save-codes")
 
 
 def test_they_are_silence_of_that_length(bench: Workbench) -> None:
-    result = bench.synth([ROW, PLAIN], *FLAGS, "--split", "off")
-    assert result.code == 0, result.err
+    result = bench.synth([ROW, PLAIN], *FLAGS, "--split", "off").expect(0)
     assert "[pause]" in result.err, "without a number it is read aloud, and that is said"
     assert "[pause 0.5 s]" not in result.err
     out = bench.out()

@@ -46,12 +46,11 @@ def speak(bench: Workbench, book: Path, *flags: object) -> Any:
 
 
 def test_a_book_for_acx_and_then_for_broadcast(bench: Workbench, book: Path) -> None:
-    assert speak(bench, book, "--preset", "acx").code == 0
+    speak(bench, book, "--preset", "acx").expect(0)
     novel = bench.folder / "novel"
     info = soundfile.info(novel / "01-one.mp3")
     assert (info.samplerate, info.channels) == (44_100, 1)
-    checked = bench.run("check", novel, "--preset", "acx", "--json")
-    assert checked.code == 0
+    checked = bench.run("check", novel, "--preset", "acx", "--json").expect(0)
     files = json.loads(checked.out)["files"]
     assert [one["path"] for one in files] == ["01-one.mp3", "02-two.mp3"]
     values = {one["name"]: one["value"] for one in files[0]["checks"]}
@@ -74,15 +73,14 @@ def test_a_book_for_acx_and_then_for_broadcast(bench: Workbench, book: Path) -> 
         assert 20 * np.log10(rms[rms > 0].min()) < -60
 
     # Another preset makes other chapters, and no row changes.
-    assert speak(bench, book, "--preset", "broadcast").code == 0
+    speak(bench, book, "--preset", "broadcast").expect(0)
     assert soundfile.info(novel / "01-one.wav").subtype == "PCM_24"
-    assert bench.run("check", novel, "--preset", "broadcast").code == 0
+    bench.run("check", novel, "--preset", "broadcast").expect(0)
     assert {path: path.read_bytes() for path in novel.glob("sentences/*")} == rows
 
-    failing = bench.run("check", novel, "--preset", "acx")
-    assert failing.code == 1
-    assert "format wav, must be mp3" in failing.out
-    assert "0 of 2 files meet acx" in failing.out
+    bench.run("check", novel, "--preset", "acx").expect(
+        1, out=["format wav, must be mp3", "0 of 2 files meet acx"]
+    )
 
 
 def test_flags_beside_a_preset(bench: Workbench) -> None:
@@ -92,50 +90,45 @@ def test_flags_beside_a_preset(bench: Workbench) -> None:
         (("--loudness", "-19"), "needs acx"),
         (("--sample-rate", 22_050), "needs 44100"),
     ):
-        refused = bench.synth(LINE, "--preset", "acx", *flags)
-        assert refused.code == 2
-        assert word in refused.err
+        bench.synth(LINE, "--preset", "acx", *flags).expect(2, word)
         assert not bench.out().path.exists()
-    done = bench.synth(LINE, "--preset", "game", "--format", "wav", "--sample-rate", 44_100)
-    assert done.code == 0
+    bench.synth(LINE, "--preset", "game", "--format", "wav", "--sample-rate", 44_100).expect(0)
     assert soundfile.info(bench.out().path / "a.wav").samplerate == 44_100
-    assert bench.run("check", bench.out().path, "--preset", "game").code == 0
+    bench.run("check", bench.out().path, "--preset", "game").expect(0)
 
 
 def test_encode_converts_to_a_preset(bench: Workbench) -> None:
-    bench.synth(LINE)
+    bench.synth_once(LINE)
     out = bench.out().path
-    assert bench.run("encode", out, "--preset", "podcast", "--out", bench.folder / "pod").code == 0
-    assert bench.run("check", bench.folder / "pod", "--preset", "podcast").code == 0
+    bench.run("encode", out, "--preset", "podcast", "--out", bench.folder / "pod").expect(0)
+    bench.run("check", bench.folder / "pod", "--preset", "podcast").expect(0)
     (bench.folder / "pod" / "a.mp3").unlink()
-    missing = bench.run("check", bench.folder / "pod", "--preset", "podcast")
-    assert missing.code == 1
-    assert "a.mp3: is missing" in missing.out
+    bench.run("check", bench.folder / "pod", "--preset", "podcast").expect(
+        1, out="a.mp3: is missing"
+    )
 
 
 def test_a_check_of_files_takes_no_recognizer(bench: Workbench) -> None:
-    bench.synth(LINE)
-    refused = bench.run("check", bench.out().path, "--preset", "acx", "--asr", "pocketsphinx")
-    assert refused.code == 2
-    assert "run `check` twice" in refused.err
+    bench.synth_once(LINE)
+    bench.run("check", bench.out().path, "--preset", "acx", "--asr", "pocketsphinx").expect(
+        2, "run `check` twice"
+    )
 
 
 def test_a_bit_rate_is_part_of_the_delivery(bench: Workbench, longer: Path) -> None:
     bench.model = longer
     bench.synth(LINE, "--format", "wav")
-    assert bench.synth(LINE, "--format", "mp3", "--bitrate", 160).code == 0
+    bench.synth(LINE, "--format", "mp3", "--bitrate", 160).expect(0)
     large = (bench.out().path / "a.mp3").stat().st_size
-    assert bench.synth(LINE, "--bitrate", 32).code == 0
+    bench.synth(LINE, "--bitrate", 32).expect(0)
     assert (bench.out().path / "a.mp3").stat().st_size < large / 3
-    refused = bench.synth(LINE, "--bitrate", 33)
-    assert refused.code == 2
-    assert "--bitrate 33" in refused.err
+    bench.synth(LINE, "--bitrate", 33).expect(2, "--bitrate 33")
 
 
 def test_labels_of_a_book(bench: Workbench, book: Path, longer: Path) -> None:
     bench.model = longer
     flags = ("--format", "wav", "--labels", "audacity,reaper,cue")
-    assert speak(bench, book, *flags).code == 0
+    speak(bench, book, *flags).expect(0)
     novel = bench.folder / "novel"
     made = json.loads((novel / "book.json").read_text())["chapters"][0]["sentences"]
     lines = (novel / "01-one.labels.txt").read_text().splitlines()
@@ -144,6 +137,6 @@ def test_labels_of_a_book(bench: Workbench, book: Path, longer: Path) -> None:
     assert (novel / "01-one.regions.csv").read_text().startswith("#,Name,Start")
     assert 'FILE "02-two.wav" WAVE' in (novel / "book.cue").read_text()
     before = {path: path.stat().st_mtime_ns for path in novel.glob("*.*")}
-    assert speak(bench, book).code == 0
+    speak(bench, book).expect(0)
     assert (novel / "book.cue").stat().st_mtime_ns == before[novel / "book.cue"]
-    assert speak(bench, book, "--labels", "logic").code == 2
+    speak(bench, book, "--labels", "logic").expect(2)

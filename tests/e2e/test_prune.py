@@ -76,7 +76,7 @@ class TestTold:
     def test_rows_of_a_pipe_stay(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         text = "".join(json.dumps(row) + "\n" for row in ROWS)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        assert bench.run(*bench.command("-", *FLAGS)).code == 0
+        bench.run(*bench.command("-", *FLAGS)).expect(0)
         before = bench.out().files
         result = bench.synth(ROWS[:2], *FLAGS, "--prune")
         assert "rows.jsonl: c; they came from a pipe or an unknown run, and stay" in (result.out)
@@ -92,8 +92,8 @@ class TestTold:
 
 class TestPruned:
     def test_moved_and_back(self, done: Workbench) -> None:
-        assert done.synth(ROWS, *FLAGS, "--only", "sub/b", "--takes", 2).code == 0
-        assert done.run("pick", done.out().path, "sub/b=3").code == 0
+        done.synth(ROWS, *FLAGS, "--only", "sub/b", "--takes", 2).expect(0)
+        done.run("pick", done.out().path, "sub/b=3").expect(0)
         before = done.out().files
         result = done.synth(ROWS[:1], *FLAGS, "--prune")
         out = done.out().path
@@ -122,7 +122,7 @@ class TestPruned:
         out = done.out().path
         assert "1 row checked" in done.run("check", out).out
         data = done.folder / "data"
-        assert done.run("export", out, "--to", "ljspeech", "--out", data).code == 0
+        done.run("export", out, "--to", "ljspeech", "--out", data).expect(0)
         assert (data / "metadata.csv").read_text().count("\n") == 1
         assert "1 file written" in done.run("encode", out, "--format", "flac").out
         merged = done.folder / "merged"
@@ -182,16 +182,16 @@ class TestGhosts:
         return "failed (no audio)" in bench.run("check", bench.out().path).out
 
     def test_a_mended_row_leaves_no_trace(self, bench: Workbench) -> None:
-        assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
+        bench.synth(BAD, *FLAGS, "--skip-invalid").expect(1)
         assert self.fails(bench)
-        assert bench.synth([ROWS[0], ROWS[2]], *FLAGS).code == 0
+        bench.synth([ROWS[0], ROWS[2]], *FLAGS).expect(0)
         assert not self.fails(bench)
         assert bench.out().report["folder"]["failed"] == 0
 
     def test_one_that_is_still_bad_stays(self, bench: Workbench) -> None:
         bench.synth(BAD, *FLAGS, "--skip-invalid")
         lines = bench.out().lines
-        assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
+        bench.synth(BAD, *FLAGS, "--skip-invalid").expect(1)
         assert bench.out().lines == lines
 
 
@@ -217,15 +217,12 @@ class TestBooks:
         return bench.run("book", path, *given, *flags)
 
     def test_another_book_is_refused(self, bench: Workbench) -> None:
-        assert self.speak(bench, BOOK.format("Ann")).code == 0
+        self.speak(bench, BOOK.format("Ann")).expect(0)
         before = bench.out().files
         other = "# Other\n\nQuite another book is in here, and it has no river in it.\n"
-        result = self.speak(bench, other)
-        assert result.code == 2
-        assert (
-            f"{bench.out().path}: contains another book: only 0 of its 4 rows are in this one"
-            in (result.err)
+        self.speak(bench, other).expect(
+            2, f"{bench.out().path}: contains another book: only 0 of its 4 rows are in this one"
         )
         assert bench.out().files == before
-        assert self.speak(bench, other, "--prune").code == 0
+        self.speak(bench, other, "--prune").expect(0)
         assert sum(name.startswith("takes/sentences/") for name in bench.out().files) == 4

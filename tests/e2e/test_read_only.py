@@ -57,16 +57,14 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
 
 def test_merge(bench: Workbench, archive: Path) -> None:
     before = digest_of(archive)
-    result = bench.run("merge", archive, "--out", bench.folder / "all", "--json")
-    assert result.code == 0, result.err
+    result = bench.run("merge", archive, "--out", bench.folder / "all", "--json").expect(0)
     assert (result.json["ok"], result.json["rows_added"]) == (3, 3)
     found = digest_of(bench.folder / "all")
     assert {name: found[name] for name in ("a.wav", "b/c.wav", "d.wav")} == {
         name: before[name] for name in ("a.wav", "b/c.wav", "d.wav")
     }
     assert digest_of(archive) == before
-    result = bench.run("merge", bench.folder / "all", "--out", archive)
-    assert result.code == 3, result.err
+    bench.run("merge", bench.folder / "all", "--out", archive).expect(3)
 
 
 def test_check(bench: Workbench, archive: Path) -> None:
@@ -75,19 +73,15 @@ def test_check(bench: Workbench, archive: Path) -> None:
     assert "3 rows checked" in result.out
     assert "not stored: the folder is read-only" in result.out
     assert bench.run("check", archive, "--json").json["checks"] is None
-    result = bench.run("check", archive, "--pick", "best")
-    assert (result.code, "--pick: " in result.err) == (2, True)
+    bench.run("check", archive, "--pick", "best").expect(2, "--pick: ")
 
 
 def test_report(bench: Workbench, archive: Path) -> None:
-    result = bench.run("report", archive)
-    assert result.code == 3
+    result = bench.run("report", archive).expect(3)
     assert result.err.endswith("is read-only; choose a file for the page with --out PAGE\n")
     page = bench.folder / "pages" / "archive.html"
     page.parent.mkdir()
-    result = bench.run("report", archive, "--out", page)
-    assert result.code == 0, result.err
-    assert str(page) in result.out
+    bench.run("report", archive, "--out", page).expect(0, out=str(page))
     urls = re.findall(r'"url":"([^"]*)"', page.read_text())
     assert len(urls) == 3
     assert urls[0] == "../the%20archive/a.wav"

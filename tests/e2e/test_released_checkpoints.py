@@ -26,11 +26,9 @@ def check(bench: Workbench) -> Callable[..., Any]:
     def run(folder: Path, **row: str) -> Any:
         (bench.folder / "a.wav").write_bytes(encoded(tone(1.2)))
         manifest = bench.write([{"id": "a", "text": "Good morning.", **row}])
-        result = bench.run("validate", manifest, "--model", folder, "--json")
-        assert result.code == 0, result.err
+        result = bench.run("validate", manifest, "--model", folder, "--json").expect(0)
         assert result.json["warnings"] == []
-        voices = bench.run("voices", "--model", folder, "--json")
-        assert voices.code == 0, voices.err
+        voices = bench.run("voices", "--model", folder, "--json").expect(0)
         return voices.json
 
     return run
@@ -76,8 +74,7 @@ def test_a_full_size_base_checkpoint_clones(bench: Workbench, tmp_path: Path) ->
         row = {"id": row_id, "text": "Good morning.", "ref_audio": f"{row_id}.wav", **said}
         rows.append({**row, "max_frames": FRAMES})
     flags = ("--dtype", "bfloat16", "--accept-truncated")
-    result = bench.synth(rows, *flags, model=folder)
-    assert result.code == 0, result.err
+    bench.synth(rows, *flags, model=folder).expect(0)
     out = bench.out()
     for row_id in ("icl", "xvec"):
         record = out.records[row_id]

@@ -75,7 +75,7 @@ class TestForgotten:
     def test_only_what_was_chosen(self, bench: Workbench, manifest: Path) -> None:
         """A newer default is no choice, and neither are flags for one run."""
         flags = ("--only", "a", "--limit", 1, "--accept-truncated", "--retries", 3)
-        assert bench.synth(ROWS, *flags, *CAP).code == 0
+        bench.synth(ROWS, *flags, *CAP).expect(0)
         told = bare(bench, "--dry-run").err
         assert told.count("--") == 2, told
         assert {"--model", "--max-seconds"} <= set(told.split())
@@ -86,7 +86,7 @@ class TestForgotten:
         """Without a line in runs.jsonl the next run would convert the files back."""
         bench.run_once(*bench.command(manifest, *CAP))
         forbid_weights(monkeypatch)
-        assert bare(bench, "--format", "flac").code == 0
+        bare(bench, "--format", "flac").expect(0)
         assert bare(bench).out == NOTHING
         assert "a.flac" in bench.out().files
 
@@ -95,15 +95,10 @@ class TestForgotten:
         bench.write("Hello\tGoodbye\n", "words.tsv")
         bench.run_once(*bench.command(manifest, "--lexicon", "words.tsv"))
         flags = ("--model", bench.model) if name == "all" else ()
-        result = bare(bench, "--forget", name, *flags)
-        assert result.code == 2
-        assert "1 done row of " in result.err
-        assert "--lexicon none, before " in result.err
-        assert bare(bench, "--forget", "lexikon").code == 2
+        bare(bench, "--forget", name, *flags).expect(2, "1 done row of ", "--lexicon none, before ")
+        bare(bench, "--forget", "lexikon").expect(2)
         (bench.folder / "words.tsv").unlink()
-        result = bare(bench)
-        assert result.code == 2
-        assert "give another --lexicon, or --forget lexicon" in result.err
+        bare(bench).expect(2, "give another --lexicon, or --forget lexicon")
 
 
 PLACES = ("flag", "environment", "folder", "project", "user")
@@ -129,8 +124,7 @@ def test_precedence(
             (folder / "tts-cli.toml").write_text(f"seed = {SEEDS[name]}\n")
     flags = ("--seed", SEEDS["flag"]) if "flag" in there else ()
     bench.write([*ROWS, {**NEW, "seed": 99}])
-    result = bare(bench, *flags, "--keep-done")
-    assert result.code == 0, result.err
+    result = bare(bench, *flags, "--keep-done").expect(0)
     report = bench.out().report
     assert report["settings"]["seed"] == SEEDS[there[0]]
     assert bench.out().records["new"]["seed"] == 99  # the row counts first
@@ -150,7 +144,7 @@ class TestChanged:
 
     def test_delivery_is_done(self, done: Workbench, no_model: None) -> None:
         assert bare(done, "--format", "flac").out.startswith("nothing to synthesize: 3 files")
-        assert bare(done, "--subtitles", "srt").code == 0
+        bare(done, "--subtitles", "srt").expect(0)
         assert {"a.flac", "a.srt"} <= set(done.out().files)
 
     @pytest.mark.parametrize("by", ["flag", "variable", "file"])
@@ -192,9 +186,7 @@ class TestChanged:
         """They are synthesized as ever, and the others are asked for."""
         rows = [{**ROWS[0], "text": "Changed."}, {**ROWS[1], "temperature": 0.5}, ROWS[2]]
         done.write(rows)
-        result = bare(done, "--seed", 8)
-        assert result.code == 2
-        assert "1 done row of " in result.err
+        bare(done, "--seed", 8).expect(2, "1 done row of ")
         assert bare(done, "--seed", 8, "--keep-done").summary == msg.synthesized(2, 3, done=1)
         done.write([{**rows[0], "voice": "emil"}, *rows[1:]])
         assert bare(done).summary == msg.synthesized(1, 3, done=2)
@@ -203,10 +195,11 @@ class TestChanged:
         monkeypatch.setattr("tts_cli.cli.synth.can_ask", lambda: True)
         for answer, code, seed in (("\n", 2, 0), ("keep\n", 0, 8), ("redo\n", 0, 9)):
             monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-            result = bare(done, "--seed", seed or 8)
-            assert result.code == code, result.err
-            assert "warning: 3 done rows of " in result.err
-            assert "Synthesize them again (redo), keep them (keep), or stop?" in result.err
+            bare(done, "--seed", seed or 8).expect(
+                code,
+                "warning: 3 done rows of ",
+                "Synthesize them again (redo), keep them (keep), or stop?",
+            )
         assert bare(done).out == NOTHING
         assert set(done.out().records) == {"a", "b", "c"}
 
@@ -218,9 +211,7 @@ def test_a_lexicon(bench: Workbench, manifest: Path) -> None:
     bench.write("Hello\tWelcome\n", "words.tsv")
     assert bare(bench).summary == msg.synthesized(1, 3, done=2)
     bench.write("Good\tBad\n", "more.tsv")
-    result = bare(bench, "--lexicon", "more.tsv")
-    assert result.code == 2
-    assert "2 done rows of " in result.err
+    bare(bench, "--lexicon", "more.tsv").expect(2, "2 done rows of ")
     assert bare(bench, "--lexicon", "more.tsv", "--redo").summary == msg.synthesized(2, 3, done=1)
 
 
@@ -231,9 +222,7 @@ def test_a_cast(bench: Workbench, manifest: Path) -> None:
     bench.write('[anna]\nvoice = "emil"\n', "other.toml")
     bench.run_once(*bench.command(manifest, "--cast", "cast.toml", *CAP))
     assert bare(bench).out == NOTHING
-    result = bare(bench, "--cast", "other.toml")
-    assert result.code == 2
-    assert "3 done rows of " in result.err
+    bare(bench, "--cast", "other.toml").expect(2, "3 done rows of ")
     bench.write('[anna]\nvoice = "fang"\n', "cast.toml")
     assert bare(bench).summary == msg.synthesized(3, 3)
 
@@ -280,7 +269,7 @@ class TestUpgrade:
         assert msg.OLDER_STAY % "3 done rows were" in result.err
         bench.write([{**ROWS[0], "text": "Changed."}, *ROWS[1:]])
         assert bare(bench).summary == msg.synthesized(1, 3, done=2)
-        assert bare(bench, "--seed", 5).code == 2
+        bare(bench, "--seed", 5).expect(2)
         assert bare(bench, "--redo").summary == msg.synthesized(2, 3, done=1)
 
 
@@ -289,7 +278,7 @@ class TestAgain:
         other = bench.write([{"key": "x", "text": "Hello you."}], "other.jsonl")
         bench.run_once(*bench.command(manifest, "--voice", "dora", *CAP))
         flags = ("--voice", "emil", "--map", "key=id", *CAP)
-        assert bench.synth(other, *flags, "--keep-done").code == 0
+        bench.synth(other, *flags, "--keep-done").expect(0)
         result = bench.run("again", "out", "--device", "cpu")
         assert (result.code, result.out.count("nothing to do: ")) == (0, 2)
         result = bench.run("again", bench.out().path, "--print", "--json")
@@ -302,13 +291,13 @@ class TestAgain:
         for command in (first, second):
             assert bench.run(*command[1:]).out.startswith("nothing to do: ")
         bench.write([*ROWS, NEW])
-        assert bench.run("again", "out").code == 0
+        bench.run("again", "out").expect(0)
         assert bench.out().records["new"]["voice"] == "dora"
 
     def test_further_flags(self, bench: Workbench, manifest: Path) -> None:
         bench.run_once(*bench.command(manifest, "--only", "a", *CAP))
         assert bench.run("again", "out").summary == msg.synthesized(2, 3, done=1)
-        assert bench.run("again", "out", "--seed", 8).code == 2
+        bench.run("again", "out", "--seed", 8).expect(2)
         result = bench.run("again", "out", "--seed", 8, "--redo", "--out", "elsewhere")
         assert result.summary == msg.synthesized(3, 3)
         assert not (bench.folder / "elsewhere").exists()
@@ -351,9 +340,9 @@ class TestAgain:
         assert words[-2:] == ["--out", "out"]
         assert "--voice=--out=/evil" in words
         assert words.count("--out") == 1
-        result = bench.run("again", "out")
-        assert result.code == 2
-        assert f"{secret}, --model evil/model (to download); if this folder is" in result.err
+        bench.run("again", "out").expect(
+            2, f"{secret}, --model evil/model (to download); if this folder is"
+        )
 
 
 STORY = "# The Ferry\n\n## One\n\nIt rained.\n\n## Two\n\nThe ferry left.\n"
@@ -364,18 +353,15 @@ def test_a_book_with_fewer_flags(bench: Workbench, manifest: Path) -> None:
     story = bench.write(STORY, "story.md")
     flags = ("--join", "m4b", "--subtitles", "srt", "--format", "flac", "--seed", 7)
     command = ("book", story, "--out", "out", "--model", bench.model, "--device", "cpu", *CAP)
-    assert bench.run(*command, *flags).code == 0
+    bench.run(*command, *flags).expect(0)
     before = bench.out().files
     made = {name for name in before if name.endswith(("flac", "srt", "m4b")) and "/" not in name}
     assert len(made) > 3
-    result = bench.run("book", story, "--out", "out")
-    assert result.code == 0
-    assert "--join m4b" in result.err
+    result = bench.run("book", story, "--out", "out").expect(0, "--join m4b")
     assert "kept as they are" not in result.err
     assert bench.out().files == before
     story.write_text(STORY.replace("rained", "snowed"))
-    result = bench.run("again", "out")
-    assert result.code == 0, result.err
+    bench.run("again", "out").expect(0)
     after = bench.out().files
     assert made <= after.keys()
     assert {"book.m4b", "01-one.flac"} <= {name for name in made if after[name] != before[name]}

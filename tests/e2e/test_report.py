@@ -57,9 +57,7 @@ def test_all_runs_of_a_folder_are_on_the_page(bench: Workbench) -> None:
 def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> None:
     out = write_folder(tmp_path / "out", [record("a")])
     (out / "report.html").mkdir()
-    result = bench.run("report", out)
-    assert result.code == 3
-    assert f"cannot write {out / 'report.html'}: Is a directory" in result.err
+    bench.run("report", out).expect(3, f"cannot write {out / 'report.html'}: Is a directory")
 
 
 _PROGRAM = """
@@ -76,9 +74,9 @@ def test_the_copied_command_makes_takes(bench: Workbench) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs Node")
-    assert bench.synth(ROWS, "--seed", 3).code == 0
+    bench.synth(ROWS, "--seed", 3).expect(0)
     page = bench.folder / "out" / "report.html"
-    assert bench.run("report", page.parent).code == 0
+    bench.run("report", page.parent).expect(0)
     source = Path(page_content.__file__).parent / "frontend" / "src"
     done = subprocess.run(
         [node, "--input-type=module", "-e", _PROGRAM, source.as_uri()],
@@ -91,9 +89,7 @@ def test_the_copied_command_makes_takes(bench: Workbench) -> None:
     (line,) = json.loads(done.stdout)
     program, *command = shlex.split(line)
     assert program == "tts-cli"
-    result = bench.run(*command, "--device", "cpu")
-    assert result.code == 0, result.err
-    assert "6 more takes of 2 rows" in result.out
+    bench.run(*command, "--device", "cpu").expect(0, out="6 more takes of 2 rows")
 
 
 def test_speed_is_of_runs_that_ended(bench: Workbench) -> None:

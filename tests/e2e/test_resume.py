@@ -47,16 +47,14 @@ class TestNothingToDo:
         assert not (done.out().path / LOCK_NAME).exists()
 
     def test_nothing_has_failed(self, done: Workbench, no_model: None) -> None:
-        result = done.synth(ROWS, *FLAGS, "--retry-failed")
-        assert result.code == 0
+        result = done.synth(ROWS, *FLAGS, "--retry-failed").expect(0)
         assert result.out == msg.NOTHING_TO_DO.format(reason=msg.NONE_FAILED) + "\n"
 
     def test_bad_rows_alone_need_no_model(self, done: Workbench, no_model: None) -> None:
         """They were recorded again by every run, after loading the model for it."""
         rows = [*ROWS, {"id": "bad", "text": " "}]
         for _ in range(2):
-            result = done.synth(rows, *FLAGS, "--skip-invalid")
-            assert result.code == 1
+            result = done.synth(rows, *FLAGS, "--skip-invalid").expect(1)
             assert result.out == f"{msg.nothing_to_do(3)}; {msg.INVALID_COUNT.format(count=1)}\n"
             assert [line["id"] for line in done.out().lines].count("bad") == 1
         bad = done.out().records["bad"]
@@ -105,10 +103,9 @@ class TestRedone:
 
     def test_only_failed_rows(self, done: Workbench) -> None:
         cut = {"id": "cut", "text": "Hello.", "max_frames": 1}
-        assert done.synth([*ROWS, cut], *FLAGS).code == 1
+        done.synth([*ROWS, cut], *FLAGS).expect(1)
         rows = [{"id": "new", "text": "Hi."}, {**ROWS[0], "text": "Changed."}, *ROWS[1:], cut]
-        result = done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated")
-        assert result.code == 0
+        result = done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated").expect(0)
         assert result.summary == (
             msg.synthesized(1, 5) + ", " + msg.SKIPPED_NOT_FAILED.format(count=4)
         )
@@ -150,7 +147,7 @@ class TestFilesOfRecordedRows:
         changed = before[name][:60] + bytes(len(before[name]) - 60)
         (done.out().path / name).write_bytes(changed)
         assert done.synth(ROWS, *FLAGS).out == NOTHING
-        assert done.synth(ROWS, *FLAGS, "--verify-files").code == 0
+        done.synth(ROWS, *FLAGS, "--verify-files").expect(0)
         found = done.out().files
         assert {name: found[name] for name in before} == before
         # Whether the disk or somebody did that nobody can tell, so it is a take now.
@@ -165,13 +162,11 @@ def test_an_own_file_of_the_user_is_not_replaced(bench: Workbench) -> None:
     path.parent.mkdir()
     path.write_bytes(b"my own recording")
     rows = [{"id": "row", "text": "Hm."}]
-    result = bench.synth(rows, *FLAGS)
-    assert result.code == 2
-    assert (
-        "row.wav: in the folder, but not in timings.jsonl, so not from an earlier run" in result.err
+    bench.synth(rows, *FLAGS).expect(
+        2, "row.wav: in the folder, but not in timings.jsonl, so not from an earlier run"
     )
     assert path.read_bytes() == b"my own recording"
-    assert bench.synth(rows, *FLAGS, "--overwrite").code == 0
+    bench.synth(rows, *FLAGS, "--overwrite").expect(0)
     assert path.read_bytes().startswith(b"RIFF")
 
 
@@ -194,7 +189,7 @@ def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPat
     assert not bench.out().path.exists()
     moved.rename(bench.out().path)
     assert set(bench.out().status().values()) <= {"ok"}
-    assert bench.synth(rows, *FLAGS).code == 0
+    bench.synth(rows, *FLAGS).expect(0)
     assert len(bench.out().status()) == 24
 
 
@@ -202,8 +197,7 @@ def test_paths_that_are_too_long(bench: Workbench) -> None:
     name = "/".join(["x" * 190] * 5)
     deep = "/".join(["d" * 200] * 16)
     for out, row_id in ((deep, name), ("n" * 300, "row")):
-        result = bench.synth([{"id": row_id, "text": "Hm."}], *FLAGS, out=out)
-        assert result.code == 2
+        result = bench.synth([{"id": row_id, "text": "Hm."}], *FLAGS, out=out).expect(2)
         assert (
             "too long" in result.err or "its path in --out is longer than 4096 bytes" in result.err
         )
@@ -214,6 +208,6 @@ def test_a_journal_that_is_no_plain_file(bench: Workbench, make: Callable[[Path]
     """A pipe of that name was waited for, for ever; a link led anywhere."""
     bench.out().path.mkdir()
     make(bench.out().path / "timings.jsonl")
-    result = bench.synth([{"text": "Hm."}], *FLAGS)
-    assert result.code == 3
-    assert "timings.jsonl: is not a regular file; move it out of the folder" in result.err
+    bench.synth([{"text": "Hm."}], *FLAGS).expect(
+        3, "timings.jsonl: is not a regular file; move it out of the folder"
+    )

@@ -52,25 +52,22 @@ def test_runs_and_deliveries_follow_decisions(bench: Workbench) -> None:
     bench.synth_once(ROWS)
     out, manifest = bench.folder / "out", bench.folder / "rows.jsonl"
     only = bench.command(manifest, "--only", "rejected", "--takes", 1)
-    refused = bench.run(*only)
-    assert refused.code == 2
-    assert "nothing was decided yet; first run: tts-cli review" in refused.err
+    bench.run(*only).expect(2, "nothing was decided yet; first run: tts-cli review")
     decided(bench, {"one": "approved", "two": "rejected", "three": "retake"})
     assert "1 more take of 1 row" in bench.run(*only).out
-    assert bench.run(*bench.command(manifest, "--only", "retakes", "--takes", 2)).code == 0
+    bench.run(*bench.command(manifest, "--only", "retakes", "--takes", 2)).expect(0)
     assert sorted(path.name for path in (out / "takes").iterdir()) == ["three", "two"]
     copy, data = bench.folder / "copy", bench.folder / "data"
-    result = bench.run("encode", out, "--approved", "--format", "flac", "--out", copy)
-    assert result.code == 0
-    assert "left out: 2, not approved" in result.out
+    bench.run("encode", out, "--approved", "--format", "flac", "--out", copy).expect(
+        0, out="left out: 2, not approved"
+    )
     assert [path.name for path in copy.glob("*.flac")] == ["one.flac"]
-    exported = bench.run("export", out, "--approved", "--to", "audiofolder", "--out", data)
-    assert exported.code == 0, exported.err
-    assert "left out: 2, not approved" in exported.err
+    bench.run("export", out, "--approved", "--to", "audiofolder", "--out", data).expect(
+        0, "left out: 2, not approved"
+    )
     assert [path.name for path in data.rglob("*.wav")] == ["one.wav"]
     decided(bench, {"one": "rejected", "two": "approved"})
-    result = bench.run("encode", out, "--approved", "--format", "flac", "--out", copy)
-    assert result.code == 0
+    bench.run("encode", out, "--approved", "--format", "flac", "--out", copy).expect(0)
     assert [path.name for path in copy.glob("*.flac")] == ["two.flac"]
     assert [path.name for path in (copy / "takes" / "one").iterdir()] == ["1.flac"]
 
@@ -79,7 +76,7 @@ def test_an_approval_is_about_one_file(bench: Workbench) -> None:
     bench.synth_once(ROWS)
     decided(bench, {row["id"]: "approved" for row in ROWS})
     changed = [*ROWS[:2], {**ROWS[2], "text": "Sleep well."}]
-    assert bench.synth(changed).code == 0
+    bench.synth(changed).expect(0)
     out, data = bench.folder / "out", bench.folder / "data"
     exported = bench.run("export", out, "--approved", "--to", "audiofolder", "--out", data)
     assert "left out: 1, not approved" in exported.err
@@ -123,7 +120,7 @@ def test_retakes_are_takes_like_others(bench: Workbench) -> None:
 def test_a_retake_changes_no_setting_of_the_folder(bench: Workbench) -> None:
     """Also if all runs of the folder had --takes, which a run does not hand on."""
     rows = [{**row, "scene": "1"} for row in ROWS]
-    assert bench.synth(rows, "--extra", "keep", "--takes", 1, "--seed", 5).code == 0
+    bench.synth(rows, "--extra", "keep", "--takes", 1, "--seed", 5).expect(0)
     out = bench.folder / "out"
     with reviewing(out, "--device", "cpu", "--yes") as review:
         for _ in range(2):
@@ -153,9 +150,7 @@ def test_a_kill_during_a_retake_loses_nothing(bench: Workbench, num_lines: int) 
         assert review.decide(row, "approved").status == 200
         review.kill()
     assert '"approved"' in (out / "reviews.jsonl").read_text()
-    again = bench.synth(bench.folder / "rows.jsonl")
-    assert again.code == 0, again.err
-    assert msg.NOTHING_TO_DO.format(reason="") in again.out
+    bench.synth(bench.folder / "rows.jsonl").expect(0, out=msg.NOTHING_TO_DO.format(reason=""))
     assert {name: bench.out().files[name] for name in before} == before
     assert len(list((out / "takes").glob("one/*"))) >= num_lines
     decided(bench, {"one": "rejected"})
@@ -180,16 +175,14 @@ def test_an_edited_text_is_written_when_asked(bench: Workbench) -> None:
         assert review.post("manifest", values).status == 200
     found = [json.loads(line)["text"] for line in manifest.read_text().splitlines()]
     assert found == ["Good morning.", text, "Good night."]
-    again = bench.run("again", out, "--yes")
-    assert again.code == 0
-    assert msg.NOTHING_TO_DO.format(reason="") in again.out
+    bench.run("again", out, "--yes").expect(0, out=msg.NOTHING_TO_DO.format(reason=""))
 
 
 def test_a_book_is_reviewed_by_chapters(bench: Workbench) -> None:
     book = bench.write("# One\n\nIt rained.\n\n# Two\n\nIt stopped.\n", "novel.md")
     out = bench.folder / "out"
     flags = ("--model", bench.model, "--device", "cpu", "--voice", "dora")
-    assert bench.run("book", book, "--out", out, *flags).code == 0
+    bench.run("book", book, "--out", out, *flags).expect(0)
     with reviewing(out, "--device", "cpu", "--yes") as review:
         rows = sorted(review.rows().values(), key=lambda row: row["order"])
         assert [row["chapter"] for row in rows] == ["One", "One", "Two", "Two"]
@@ -197,8 +190,7 @@ def test_a_book_is_reviewed_by_chapters(bench: Workbench) -> None:
         assert retake(review, rows[1]["id"], 1)["state"] == "done"
         refused = review.post("manifest", {"id": rows[1]["id"], "text": "It snowed."})
         assert "is changed in the book's own file" in refused.json["error"]
-    again = bench.run("again", out, "--yes")
-    assert again.code == 0, again.err
+    bench.run("again", out, "--yes").expect(0)
 
 
 def test_a_folder_that_names_files_elsewhere(
@@ -231,7 +223,7 @@ def test_a_colleague_sends_decisions(bench: Workbench) -> None:
     assert (result.code, result.json) == (0, {"added": 2, "known": 0, "other_audio": 1})
     assert bench.run(*words, "--json").json == {"added": 0, "known": 2, "other_audio": 1}
     table = bench.folder / "t.csv"
-    assert bench.run("review", out, "--csv", table).code == 0
+    bench.run("review", out, "--csv", table).expect(0)
     lines = list(csv.DictReader(io.StringIO(table.read_text("utf-8"))))
     found = [(one["id"], one["state"], one["comment"], one["reviewer"]) for one in lines]
     assert found == [
@@ -241,19 +233,19 @@ def test_a_colleague_sends_decisions(bench: Workbench) -> None:
         ("two", "comment", "'=1+1", "Bo"),
     ]
     labels = bench.folder / "labels"
-    assert bench.run("review", out, "--labels", labels).code == 0
+    bench.run("review", out, "--labels", labels).expect(0)
     assert (labels / "two.take1.txt").read_text() == "0.500000\t0.500000\tBo: =1+1\n"
     file.write_text("nothing\n")
-    assert bench.run(*words).code == 2
+    bench.run(*words).expect(2)
 
 
 def test_clean_deletes_no_approved_take(bench: Workbench) -> None:
     bench.synth_once(ROWS)
     decided(bench, {"one": "approved", "two": "rejected"})
     again = bench.command(bench.folder / "rows.jsonl", "--seed", 9, "--redo", "all")
-    assert bench.run(*again).code == 0
-    cleaned = bench.run("clean", bench.folder / "out", "--yes")
-    assert cleaned.code == 0, cleaned.err
-    assert "stay, because they are approved: takes of 1 row: one" in cleaned.out
+    bench.run(*again).expect(0)
+    bench.run("clean", bench.folder / "out", "--yes").expect(
+        0, out="stay, because they are approved: takes of 1 row: one"
+    )
     takes = bench.folder / "out" / "takes"
     assert [path.relative_to(takes).as_posix() for path in takes.rglob("*.wav")] == ["one/1.wav"]

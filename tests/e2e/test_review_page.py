@@ -96,7 +96,7 @@ def wait_for_lines(window: Opened, out: Path, count: int) -> None:
 def test_a_studio_reviews_a_game(bench: Workbench, browser: Browser) -> None:
     rows = sheet()
     ids = [row["id"] for row in rows]
-    assert bench.synth(rows, "--extra", "keep").code == 0
+    bench.synth(rows, "--extra", "keep").expect(0)
     out, manifest = bench.folder / "out", bench.folder / "rows.jsonl"
     with reviewing(out, "--device", "cpu", "--yes", "--reviewer", "Ana") as review:
         window = browser.open(review.address, viewport={"width": 1360, "height": 4400})
@@ -193,7 +193,7 @@ def test_a_studio_reviews_a_game(bench: Workbench, browser: Browser) -> None:
         }
         browser.close()
     data = bench.folder / "data"
-    assert bench.run("export", out, "--approved", "--to", "audiofolder", "--out", data).code == 0
+    bench.run("export", out, "--approved", "--to", "audiofolder", "--out", data).expect(0)
     assert len(list(data.rglob("*.wav"))) == 30
     table = csv.DictReader(io.StringIO(bench.run("review", out, "--csv", "-").out))
     comments = [(one["id"], one["comment"], one["reviewer"]) for one in table if one["comment"]]
@@ -218,7 +218,7 @@ Journal.append = slow
 
 def test_a_run_starts_and_ends_while_the_page_is_open(bench: Workbench, browser: Browser) -> None:
     rows = sheet()[:6]
-    assert bench.synth(rows[:4], "--extra", "keep").code == 0
+    bench.synth(rows[:4], "--extra", "keep").expect(0)
     out = bench.folder / "out"
     with reviewing(out, "--device", "cpu") as review:
         window = browser.open(review.address)
@@ -234,7 +234,7 @@ def test_a_run_starts_and_ends_while_the_page_is_open(bench: Workbench, browser:
         assert window.page.inner_text("#toast") == "A run is in progress: wait until it ends"
         window.row(first).locator(".round").click()  # it can be played
         window.wait_for("document.querySelector('#detail .round').dataset.icon === 'pause'")
-        assert finish(run).code == 0
+        finish(run).expect(0)
         window.wait_for("document.getElementById('notice').hidden")
         window.wait_for("document.querySelectorAll('#list .row').length === 6")
         decide(window, "act1/05", "a", "approved")
@@ -286,7 +286,7 @@ def test_a_kill_in_the_middle_loses_nothing(
     (bench.folder / "sheet").mkdir()
     manifest = bench.folder / "sheet" / "rows.jsonl"
     manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert bench.synth(manifest).code == 0
+    bench.synth(manifest).expect(0)
     out, kept = bench.folder / "out", bench.folder / "kept"
     with reviewing(out, "--device", "cpu", "--yes") as review:
         edits = {"id": "b", "takes": 1, "edits": {"text": "Line B, as directed."}}
@@ -317,7 +317,7 @@ def test_a_kill_in_the_middle_loses_nothing(
         assert states in (["open"], after), (moment, states)
         assert manifest.read_text() in (text, text.replace("Line b.", "Line B, as directed."))
         assert [path.name for path in manifest.parent.iterdir()] == ["rows.jsonl"]
-        assert bench.synth(manifest, "--keep-done").code == 0
+        bench.synth(manifest, "--keep-done").expect(0)
         assert bench.out().status() == dict.fromkeys("abc", "ok")
         assert before <= audio_of(out), "no take is lost"
         for entry in bench.out().lines:

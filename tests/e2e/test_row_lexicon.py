@@ -15,26 +15,24 @@ def test_homographs_by_row(bench: Workbench) -> None:
         {"id": "plain", "text": "The lead is here."},
     ]
     lexicon = bench.write("lead\tleadd\nheavy\thevvy\n", "words.tsv")
-    assert bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1).code == 0
+    bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1).expect(0)
     records = bench.out().records
     assert records["metal"]["spoken_text"] == "The led is hevvy."
     assert records["dog"]["spoken_text"] == "The leed is long."
     assert records["plain"]["spoken_text"] == "The leadd is here."
     before = records["plain"]["started"]
     rows[0]["lexicon"] = "lead=ledd"
-    assert bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1).code == 0
+    bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1).expect(0)
     records = bench.out().records
     assert records["metal"]["spoken_text"] == "The ledd is hevvy."
     assert records["plain"]["started"] == before, "other rows stay"
-    bad = bench.synth([{"id": "a", "text": "Hello.", "lexicon": "hello"}])
-    assert bad.code == 2
-    assert "word=pronunciation" in bad.err
+    bench.synth([{"id": "a", "text": "Hello.", "lexicon": "hello"}]).expect(2, "word=pronunciation")
 
 
 def test_sounds_for_a_model_that_reads_none(bench: Workbench) -> None:
     lexicon = bench.write("Siobhan\tʃɪˈvɔːn\tany\tany\tipa\n", "words.tsv")
     rows = [{"id": "a", "text": "Siobhan waits."}]
-    result = bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1)
-    assert result.code == 0
-    assert "1 entry has sounds, which this model does not read" in result.err
+    bench.synth(rows, "--lexicon", lexicon, "--max-seconds", 1).expect(
+        0, "1 entry has sounds, which this model does not read"
+    )
     assert bench.out().records["a"]["spoken_text"] == "shih-vawn waits."

@@ -32,9 +32,7 @@ def checkpoint(longer: Path) -> Path:
 
 
 def test_subtitles_of_rows(bench: Workbench) -> None:
-    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt")
-    assert result.code == 0
-    assert "subtitles: 6 files written" in result.err
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt").expect(0, "subtitles: 6 files written")
     out = bench.out()
     assert "Stay {please}, 2 < 3.\n" in out.files["short.srt"].decode()
     assert "Stay {please}, 2 &lt; 3.\n" in out.files["short.vtt"].decode()
@@ -56,7 +54,7 @@ def test_missing_subtitles_are_made_without_speaking(bench: Workbench) -> None:
     bench.synth_once(ROWS, *SPLIT)
     out = bench.out()
     audio, count = out.files, len(out.lines)
-    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt").expect(0)
     made = {name: data for name, data in out.files.items() if name.endswith(".srt")}
     assert sorted(made) == ["deep/long.one.srt", "short.srt", "silent.srt"]
     assert (len(out.lines), {**audio, **made}) == (count, out.files)
@@ -73,12 +71,13 @@ def test_subtitles_follow_the_text(bench: Workbench) -> None:
     bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
     out = bench.out()
     row = {"id": "short", "text": "Go now."}
-    assert bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").code == 0
+    bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").expect(0)
     assert b"Go now." in out.files["short.srt"]
     # The audio still says the other text, so nothing is written for this one.
     before = out.files
-    result = bench.synth([{**row, "text": "Stay."}], *SPLIT, "--subtitles", "srt", "--retry-failed")
-    assert result.code == 0
+    bench.synth([{**row, "text": "Stay."}], *SPLIT, "--subtitles", "srt", "--retry-failed").expect(
+        0
+    )
     assert out.files == before
 
 
@@ -86,31 +85,26 @@ def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     path = bench.out().path / "short.srt"
     path.parent.mkdir()
     path.write_text("mine")
-    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt")
-    assert result.code == 2
-    assert (
-        "short.srt: in the folder, but not in timings.jsonl, so not from an earlier run"
-        in result.err
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt").expect(
+        2, "short.srt: in the folder, but not in timings.jsonl, so not from an earlier run"
     )
-    assert bench.synth(ROWS, *SPLIT).code == 0
+    bench.synth(ROWS, *SPLIT).expect(0)
     assert path.read_text() == "mine"
-    assert bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").code == 2
+    bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").expect(2)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
     bench.synth_once(ROWS, *SPLIT)
     (bench.out().path / "short.srt").mkdir()
-    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
-    assert result.code == 1
-    assert "warning: row short has no subtitles" in result.err
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt").expect(1, "warning: row short has no subtitles")
     assert (bench.out().path / "silent.srt").exists()
 
 
 def test_subtitles_follow_the_audio_whatever_the_clock_says(bench: Workbench) -> None:
     """A row kept the subtitles of its old text where their time was later than the audio's."""
     row = {"id": "a", "text": "The rain fell."}
-    assert bench.synth([row], "--subtitles", "srt,vtt").code == 0
+    bench.synth([row], "--subtitles", "srt,vtt").expect(0)
     out = bench.out()
     for path in out.path.glob("a.*"):
         os.utime(path, (4e9, 4e9))
@@ -136,15 +130,12 @@ def test_subtitles_that_somebody_edited_stay(bench: Workbench) -> None:
     assert "subtitles: 0 files written" in result.err
     assert "kept" not in result.err, "it is of this audio"
     again = ("--only", "short", "--overwrite", "--seed", 4)
-    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt", *again)
-    assert result.code == 0
-    assert (
-        "1 file is kept, not written: edited since, or of an earlier version: short.srt"
-        in result.err
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt", *again).expect(
+        0, "1 file is kept, not written: edited since, or of an earlier version: short.srt"
     )
     assert out.files["short.srt"] == b"mended by hand"
     (out.path / "short.srt").unlink()
-    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt").expect(0)
     assert b"Stay {please}" in out.files["short.srt"]
 
 
@@ -158,7 +149,7 @@ def test_subtitles_of_an_earlier_version(bench: Workbench) -> None:
     assert "subtitles: 0 files written" in result.err
     assert "earlier version: silent.srt; delete one to have it made again" in result.err
     row = {"id": "short", "text": "Go now."}
-    assert bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").code == 0
+    bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").expect(0)
     assert b"Go now." in out.files["short.srt"]
     assert out.files["silent.srt"] == b"mine"
 
@@ -172,7 +163,7 @@ def test_a_run_that_dies_before_a_file_is_written_knows_it_as_its_own(bench: Wor
     torn = line.replace(sha256, "0" * 64).replace('"audio": "', '"audio": "0')
     (out.path / "derived.jsonl").write_text(f"{lines}{torn}\n{{torn")
     before = out.files
-    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
+    bench.synth(ROWS, *SPLIT, "--subtitles", "srt").expect(0)
     assert out.files == before
     last = (out.path / "derived.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["sha256"] == sha256

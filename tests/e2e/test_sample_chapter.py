@@ -51,9 +51,9 @@ def test_the_command_of_the_guide(
     if not is_sample_voice:
         model = make_checkpoint(speakers=("dora", "clara"), dialects=(), eos_gain=1.4)
         args += ["--model", str(model), "--normalize", "english", "--accept-truncated"]
-    result = bench.run(*args, "--device", "cpu")
-    assert result.code == 0, result.err
-    assert "the language of the book is en; rows are synthesized as english" in result.err
+    bench.run(*args, "--device", "cpu").expect(
+        0, "the language of the book is en; rows are synthesized as english"
+    )
     out = bench.out()
     listing = guide.partition(f"`{shown}` then has:")[2].partition("\nChange")[0]
     listed = re.findall(r"^    (\S+)", listing, re.M)

@@ -40,13 +40,12 @@ def read_from(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def test_a_text(bench: Workbench, here: Path) -> None:
-    result = say(bench, "Hello there.")
-    assert result.code == 0
+    result = say(bench, "Hello there.").expect(0)
     assert result.out.startswith("say.wav: ")
     assert os.listdir(here) == ["say.wav"]
     # It is what a row of the id `say` is, with the seed of the run.
     rows = [{"id": "say", "text": "Hello there."}]
-    assert bench.synth(rows, *SHORT).code == 0
+    bench.synth(rows, *SHORT).expect(0)
     seed = bench.out().records["say"]["seed"]
     assert result.out.endswith(f", voice dora, seed {seed}\n")
     found, _ = soundfile.read(here / "say.wav", dtype="float32")
@@ -57,8 +56,7 @@ def test_a_text(bench: Workbench, here: Path) -> None:
 def test_a_level_and_an_end(bench: Workbench, longer: Path, here: Path) -> None:
     bench.model = longer  # what is very short has no loudness
     flags = ("--loudness", -20, "--highpass", 60, "--trim", "--pad", "0.5,0.25")
-    result = say(bench, "Good morning.", *flags, "-o", "a.opus", "--json")
-    assert result.code == 0
+    result = say(bench, "Good morning.", *flags, "-o", "a.opus", "--json").expect(0)
     facts = json.loads(result.out)
     applied = facts["applied"]
     assert (applied["level_by"], applied["highpass_hz"]) == ("lufs", 60)
@@ -76,7 +74,7 @@ def test_where_it_goes(bench: Workbench, here: Path) -> None:
     assert soundfile.info(here / "a.flac").samplerate == 16000
     assert (found["path"], found["voice"], found["text"]) == ("a.flac", "dora", "Hello.")
     assert found["bytes"] == (here / "a.flac").stat().st_size
-    assert say(bench, "Hello.", "--format", "flac").code == 0
+    say(bench, "Hello.", "--format", "flac").expect(0)
     assert sorted(os.listdir(here)) == ["a.flac", "say.flac"]
 
 
@@ -90,7 +88,7 @@ def test_pipes(bench: Workbench, here: Path) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    assert say(bench, "Hm.").code == 0
+    say(bench, "Hm.").expect(0)
     assert done.stdout == (here / "say.wav").read_bytes()
 
 
@@ -114,13 +112,9 @@ def test_pipes(bench: Workbench, here: Path) -> None:
         (("Hi.", "--row-seed", "-1"), "'--row-seed': -1 is not in the range"),
     ],
 )
-def test_what_cannot_be(
-    bench: Workbench, here: Path, args: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be(bench: Workbench, here: Path, args: tuple[str, ...], said: str) -> None:
     (here / "dir.wav").mkdir()
-    result = say(bench, *args)
-    assert result.code == 2
-    assert said in result.err
+    say(bench, *args).expect(2, said)
     assert os.listdir(here) == ["dir.wav"]
 
 
@@ -128,30 +122,27 @@ def test_stdin_that_is_no_text(
     bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_from(monkeypatch, b"caf\xe9")
-    result = say(bench, "-")
-    assert (result.code, "byte 4 is not UTF-8" in result.err) == (2, True)
+    say(bench, "-").expect(2, "byte 4 is not UTF-8")
     read_from(monkeypatch, b"x" * (1 << 21))
-    result = say(bench, "-")
-    assert (result.code, "is longer than 1 MiB; use tts-cli book" in result.err) == (2, True)
+    say(bench, "-").expect(2, "is longer than 1 MiB; use tts-cli book")
 
 
 def test_speech_that_never_ends(bench: Workbench, here: Path, endless: Path) -> None:
     command = ("say", "Hello.", "--model", endless, "--device", "cpu", "--max-seconds", 0.1)
-    result = bench.run(*command, "--retries", 0)
-    assert result.code == 1
-    assert "its audio did not end within" in result.err
-    assert "try another --seed, or accept the audio with --accept-truncated" in result.err
+    bench.run(*command, "--retries", 0).expect(
+        1,
+        "its audio did not end within",
+        "try another --seed, or accept the audio with --accept-truncated",
+    )
     assert os.listdir(here) == []
-    assert bench.run(*command, "--accept-truncated").code == 0
+    bench.run(*command, "--accept-truncated").expect(0)
     assert os.listdir(here) == ["say.wav"]
 
 
 def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
     for args in (("Hello world",), ("--text", "Hello world")):
         for command in ("synth", "validate") if args[0] != "--text" else ("synth",):
-            result = bench.run(command, *args, "--out", "x")
-            assert result.code == 2
-            assert "use: tts-cli say 'Hello world'" in result.err
+            bench.run(command, *args, "--out", "x").expect(2, "use: tts-cli say 'Hello world'")
     result = bench.run("synth", "rows.jsonl", "--out", "x")
     assert "rows.jsonl: no such file or directory; check the path" in result.err
 
@@ -173,14 +164,10 @@ def test_words_are_timed_beside_it(
     assert (found.score, found.unsure) == (0.4, [])
     (here / "a.words.json").unlink()
     scores["say"] = -1.0
-    lost = say(bench, *flags, "--language", "english")
-    assert (lost.code, "no word times: its words were not found in its audio" in lost.err) == (
-        1,
-        True,
+    say(bench, *flags, "--language", "english").expect(
+        1, "no word times: its words were not found in its audio"
     )
-    foreign = say(bench, *flags, "--language", "german")
-    assert (foreign.code, "the aligner does not know its language" in foreign.err) == (1, True)
+    say(bench, *flags, "--language", "german").expect(1, "the aligner does not know its language")
     assert os.listdir(here) == ["a.flac"]
-    piped = say(bench, *flags[:-1], "-")
-    assert (piped.code, "--words writes a file next to the audio" in piped.err) == (2, True)
-    assert say(bench, "Hm.", "--words", here).code == 3
+    say(bench, *flags[:-1], "-").expect(2, "--words writes a file next to the audio")
+    say(bench, "Hm.", "--words", here).expect(3)

@@ -42,8 +42,7 @@ def write(folder: Path, content: str) -> Path:
 
 def shown(bench: Workbench, *args: str) -> dict[str, tuple[object, str]]:
     """Value and origin of each setting."""
-    result = bench.run("config", "show", *args, "--json")
-    assert result.code == 0, result.err
+    result = bench.run("config", "show", *args, "--json").expect(0)
     return {
         name: (entry["value"], entry["origin"]) for name, entry in result.json["settings"].items()
     }
@@ -52,9 +51,9 @@ def shown(bench: Workbench, *args: str) -> dict[str, tuple[object, str]]:
 def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
     path = write(project, 'seed = 3\nvoice = "emil"\nmap = {Dialogue = "text"}\n')
     rows = [{"id": "a", "Dialogue": "Hello there."}]
-    result = bench.synth(rows, *CAP, "--seed", 4)
-    assert result.code == 0, result.err
-    assert f"settings from {path}: map Dialogue=text, voice emil" in result.err
+    bench.synth(rows, *CAP, "--seed", 4).expect(
+        0, f"settings from {path}: map Dialogue=text, voice emil"
+    )
     assert bench.out().records["a"]["voice"] == "emil"
     report = bench.out().report
     assert report["settings"]["seed"] == 4
@@ -102,7 +101,7 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
     assert words in result.err
     assert len(result.err) < 600
     assert not bench.out().path.exists()
-    assert bench.run("synth", "--help").code == 0
+    bench.run("synth", "--help").expect(0)
 
 
 # What a project's file, which may be anybody's, may say: nothing that names what is written,
@@ -189,17 +188,14 @@ def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project:
     """A file for many GPUs was refused: `validate` has no --workers."""
     manifest = bench.write('{"id": "a", "text": "Hello."}\n')
     path = write(project, '[synth]\nworkers = "all"\ndevice = "cpu"\n')
-    result = bench.run("validate", manifest, "--model", bench.model)
-    assert result.code == 0, result.err
+    result = bench.run("validate", manifest, "--model", bench.model).expect(0)
     assert "workers" not in result.err
     for line, words in (
         ("workers = 0", "workers: --workers '0': must be all or a number"),
         ("workrs = 2", "unknown key 'workrs'; did you mean 'workers'?"),
     ):
         write(project, f"[synth]\n{line}\n")
-        result = bench.run("validate", manifest, "--model", bench.model)
-        assert result.code == 2
-        assert f"{path}:2: {words}" in result.err
+        bench.run("validate", manifest, "--model", bench.model).expect(2, f"{path}:2: {words}")
 
 
 def test_paths_start_from_the_file(bench: Workbench, project: Path) -> None:
@@ -238,16 +234,14 @@ def test_variables_that_are_wrong(
 ) -> None:
     monkeypatch.setenv("TTS_CLI_VERSION", "0.2.0")  # somebody's note of what is installed
     monkeypatch.setenv("TTS_CLI_TEMPERATURE", "hot")
-    result = bench.synth(ROW)
-    assert result.code == 2
-    assert "'--temperature' (from TTS_CLI_TEMPERATURE): 'hot' is not a valid float" in result.err
+    bench.synth(ROW).expect(
+        2, "'--temperature' (from TTS_CLI_TEMPERATURE): 'hot' is not a valid float"
+    )
     monkeypatch.setenv("TTS_CLI_TEMPERATURE", "0")
     assert "TTS_CLI_TEMPERATURE: --temperature must be 0.001 to 100" in bench.synth(ROW).err
     monkeypatch.setenv("TTS_CLI_TEMPERATURE", "")
     monkeypatch.setenv("TTS_CLI_VOISE", "x")
-    result = bench.synth(ROW, *CAP)
-    assert result.code == 0
-    assert "TTS_CLI_VOISE is not a setting; did you mean TTS_CLI_VOICE?" in result.err
+    bench.synth(ROW, *CAP).expect(0, "TTS_CLI_VOISE is not a setting; did you mean TTS_CLI_VOICE?")
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -287,18 +281,16 @@ def test_variables_of_earlier_versions(
 
 def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:
     path = write(project, '[voices.add]\nref_silence = 0.1\n[lexicon.test]\nlanguage = "xx"\n')
-    result = bench.run("lexicon", "test", "NASA")
-    assert result.code == 2
-    assert "language: 'xx' is unknown" in result.err
-    assert bench.run("voices").code == 0
+    bench.run("lexicon", "test", "NASA").expect(2, "language: 'xx' is unknown")
+    bench.run("voices").expect(0)
     path.write_text("[lexicon.test]\nlanguag = 1\n")
     assert f"{path}:2: unknown key 'languag'" in bench.run("lexicon", "test", "NASA").err
 
 
 def test_of_no_command(bench: Workbench, project: Path) -> None:
-    result = bench.run("config", "show", "sinth")
-    assert result.code == 2
-    assert "no such command 'sinth'; the commands are synth, say" in result.err
+    bench.run("config", "show", "sinth").expect(
+        2, "no such command 'sinth'; the commands are synth, say"
+    )
     result = bench.run("config", "show")
     assert result.out.startswith("synth; files: none, such as ")
     assert bench.run("config").out.startswith("Usage: tts-cli config")
@@ -348,9 +340,7 @@ def test_completion(bench: Workbench, project: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(bench: Workbench, shell: str) -> None:
-    result = bench.run("completion", shell)
-    assert result.code == 0
-    assert "_TTS_CLI_COMPLETE" in result.out
+    result = bench.run("completion", shell).expect(0, out="_TTS_CLI_COMPLETE")
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=result.out, text=True).returncode == 0
 

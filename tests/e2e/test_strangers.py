@@ -152,11 +152,11 @@ def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
         record("a", take=2, role="extra", path="b.wav", **{**FILE, **odd}),
     ]
     out = write_folder(bench.folder / "hp", lines)
-    result = bench.run("pick", out, "a=seed:9")
-    assert result.code == 2
-    assert "its takes are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
-    assert bench.run("pick", out).code == 0
-    assert bench.run("pick", out, "a=3").code == 2
+    bench.run("pick", out, "a=seed:9").expect(
+        2, "its takes are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)"
+    )
+    bench.run("pick", out).expect(0)
+    bench.run("pick", out, "a=3").expect(2)
 
 
 @pytest.mark.parametrize("number", [10**12, 2**53 - 1, 2**20 - 1])
@@ -171,13 +171,12 @@ def test_take_numbers_of_any_size(bench: Workbench, number: int) -> None:
     files = ("a.wav", "gone.wav", f"takes/a/{number}.wav", f"takes/gone/{number}.wav")
     out = write_folder(bench.folder / "hp", lines, audio=dict.fromkeys(files, SOUND))
     manifest = bench.write([{"id": "a", "text": "Hello."}])
-    listed = bench.run("pick", out, "a=7")
-    assert listed.code == 2
+    listed = bench.run("pick", out, "a=7").expect(2)
     assert f"take {number} " in listed.err or number > 2**20
     plain = ("--out", out, "--forget", "all", *RUN)
-    assert bench.synth(manifest, *plain, "--takes", 2).code == 0
-    assert bench.synth(manifest, *plain, "--redo", "all", "--seed", 5).code == 0
-    assert bench.synth(manifest, "--out", out, "--prune", *RUN).code == 0
+    bench.synth(manifest, *plain, "--takes", 2).expect(0)
+    bench.synth(manifest, *plain, "--redo", "all", "--seed", 5).expect(0)
+    bench.synth(manifest, "--out", out, "--prune", *RUN).expect(0)
     written = (out / "timings.jsonl").read_text().splitlines()
     takes = [json.loads(line)["take"] for line in written]
     assert {2, 3, 4} <= set(takes)

@@ -33,7 +33,7 @@ def checkpoint(longer: Path) -> Path:
 
 
 def test_timings_and_audio_agree(bench: Workbench) -> None:
-    assert bench.synth(as_table(ROWS, "\t"), "--manifest-format", "tsv", *CAP).code == 0
+    bench.synth(as_table(ROWS, "\t"), "--manifest-format", "tsv", *CAP).expect(0)
     out = bench.out()
     assert len(out.lines) == len(ROWS)
     assert out.status() == {str(row["id"]): "ok" for row in ROWS}
@@ -71,10 +71,10 @@ def test_timings_and_audio_agree(bench: Workbench) -> None:
 
 def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
     rows = [*ROWS, {"id": "cut", "text": "Hello there.", "max_frames": 2}]
-    result = bench.synth(rows[:2], *CAP)
-    assert result.code == 0
-    result = bench.synth(as_table(rows, ","), *CAP, "--manifest-format", "csv", "--retries", 1)
-    assert result.code == 1
+    bench.synth(rows[:2], *CAP).expect(0)
+    result = bench.synth(
+        as_table(rows, ","), *CAP, "--manifest-format", "csv", "--retries", 1
+    ).expect(1)
     report, records = bench.out().report, bench.out().records
     totals = report["totals"]
     spoken = records["Drei.x"]
@@ -106,9 +106,7 @@ def test_voice_design_speaks_by_description(
         {"id": "high", "text": "Hello there.", "instruct": "a high voice", "seed": 1},
         {"id": "plain", "text": "Hello there.", "seed": 1},
     ]
-    result = bench.synth(rows, "--accept-truncated", model=model)
-    assert result.code == 0
-    assert "1 row gives no instruct" in result.err
+    bench.synth(rows, "--accept-truncated", model=model).expect(0, "1 row gives no instruct")
     assert len(set(bench.out().files.values())) == 3
     assert {record["voice"] for record in bench.out().records.values()} == {None}
 
@@ -119,9 +117,9 @@ def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
     ]
     manifest = bench.write(rows)
     flags = ("--device", "cpu", "--seed", 1)
-    result = bench.run("synth", manifest, "--out", bench.out().path, *flags)
-    assert result.code == 0
-    assert "loading sample voice on cpu in float32" in result.err
+    bench.run("synth", manifest, "--out", bench.out().path, *flags).expect(
+        0, "loading sample voice on cpu in float32"
+    )
     info = describe(str(sample_voice()))
     for record in bench.out().lines:
         samples = bench.out().samples(record["path"])
@@ -138,16 +136,14 @@ def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.Monk
     rows = [
         {"id": name, "text": "One, two.", "language": "english"} for name in ("good", "bad", "no")
     ]
-    result = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good,bad")
-    assert result.code == 1, result.err
-    assert msg.synthesized(2, 2) in result.out
-    assert "1 row aligned, 2 words in 2.0 s" in result.out
+    result = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good,bad").expect(
+        1, out=[msg.synthesized(2, 2), "1 row aligned, 2 words in 2.0 s"]
+    )
     assert result.out.splitlines()[-1].startswith(msg.NEXT_LISTEN.format(command=""))
     assert "row bad was skipped: its words were not found in its audio" in result.err
     assert [one.path.name for one in aligner.asked] == ["bad.wav", "good.wav"]
     assert (bench.out().path / "good.words.json").is_file()
-    again = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good", "--json")
-    assert again.code == 0, again.err
+    again = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good", "--json").expect(0)
     assert (again.json["words"]["aligned"], again.json["words"]["kept"]) == (0, 1)
 
 
@@ -155,9 +151,9 @@ def test_an_aligner_that_is_not_there_is_told_before_anything_is_spoken(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
-    result = bench.synth(ROWS, *CAP, "--words", "pocketsphinx")
-    assert result.code == 3
-    assert "--words needs pocketsphinx: pocketsphinx is not installed" in result.err
+    bench.synth(ROWS, *CAP, "--words", "pocketsphinx").expect(
+        3, "--words needs pocketsphinx: pocketsphinx is not installed"
+    )
     result = bench.synth(ROWS, *CAP, "--words", bench.model)
     assert (
         "model, not a Qwen3-ForcedAligner; give --words pocketsphinx, or the folder or "

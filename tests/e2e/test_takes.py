@@ -43,8 +43,7 @@ def audio(bench: Workbench, name: str) -> bytes:
 class TestMoreTakes:
     def test_of_one_row(self, done: Workbench) -> None:
         before = done.out().files
-        result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3)
-        assert result.code == 0
+        result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3).expect(0)
         assert result.summary == msg.synthesized(0, 1, done=1)
         assert "3 more takes of 1 row in " in result.out
         after = done.out().files
@@ -58,7 +57,7 @@ class TestMoreTakes:
         assert (folder["ok"], folder["failed"]) == (3, 0)
 
     def test_pick_lasts(self, done: Workbench) -> None:
-        assert done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 2).code == 0
+        done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 2).expect(0)
         first, chosen = audio(done, "a.wav"), audio(done, "takes/a/3.wav")
         assert pick(done, "a=3").out.startswith("a: take 3 (seed ")
         assert audio(done, "a.wav") == chosen
@@ -84,8 +83,7 @@ class TestMoreTakes:
         assert choices(done)["a"] == {**choices(done)["a"], "take": 4, "held": False}
 
     def test_of_rows_that_are_not_spoken_yet(self, bench: Workbench) -> None:
-        result = bench.synth(ROWS, *FLAGS, "--takes", 2, "--only", "a,c")
-        assert result.code == 0
+        result = bench.synth(ROWS, *FLAGS, "--takes", 2, "--only", "a,c").expect(0)
         assert result.summary == msg.synthesized(2, 2)
         assert "4 more takes of 2 rows in " in result.out
         wanted = {f"takes/{row}/{n}.wav" for row in "ac" for n in (2, 3)} | {"a.wav", "c.wav"}
@@ -93,7 +91,7 @@ class TestMoreTakes:
         assert bench.out().report["totals"]["takes"] == 4
         assert bench.out().report["folder"]["ok"] == 2
         # Takes have seeds of their own, and are the same wherever they are made.
-        assert bench.synth(ROWS, *FLAGS, "--takes", 2, out="all").code == 0
+        bench.synth(ROWS, *FLAGS, "--takes", 2, out="all").expect(0)
         again = bench.out("all").files
         assert {name: again[name] for name in wanted} == {
             name: data for name, data in bench.out().files.items() if name in wanted
@@ -101,15 +99,14 @@ class TestMoreTakes:
 
     def test_a_run_that_was_killed_is_gone_on_with(self, done: Workbench) -> None:
         """Rows that it had served got one take more."""
-        assert done.synth(ROWS, *FLAGS, "--takes", 2).code == 0
+        done.synth(ROWS, *FLAGS, "--takes", 2).expect(0)
         wanted, out = done.out().files, done.out().path
         journal, runs = out / "timings.jsonl", out / "runs.jsonl"
         whole, ended = journal.read_bytes(), runs.read_bytes().splitlines(True)
         for left in (1, 4, 0):
             journal.write_bytes(b"".join(whole.splitlines(True)[: -left or None]))
             runs.write_bytes(ended[0])
-            result = done.synth(ROWS, *FLAGS, "--takes", 2)
-            assert result.code == 0
+            result = done.synth(ROWS, *FLAGS, "--takes", 2).expect(0)
             assert done.out().files == wanted, left
         assert "the last run was interrupted, but its takes are complete" in result.out
         # That has ended now, so there are as many more. Runs that did not count by what they spoke.
@@ -132,26 +129,25 @@ class TestOverwrite:
     def test_another_seed_is_a_choice(self, done: Workbench) -> None:
         """A plain run silently replaced it."""
         before = done.out().files
-        result = done.synth(ROWS, *FLAGS, "--overwrite", "--seed", 9, "--limit", 1)
-        assert result.code == 0
+        done.synth(ROWS, *FLAGS, "--overwrite", "--seed", 9, "--limit", 1).expect(0)
         chosen = audio(done, "a.wav")
         assert chosen != before["a.wav"] == audio(done, "takes/a/1.wav")
         assert choices(done)["a"] == {**choices(done)["a"], "take": 2, "held": True}
         assert done.synth(ROWS, *FLAGS).out == msg.nothing_to_do(3) + "\n"
         assert audio(done, "a.wav") == chosen
-        assert pick(done, "a=seed:0").code == 0
+        pick(done, "a=seed:0").expect(0)
         assert audio(done, "a.wav") == before["a.wav"]
-        assert pick(done, "a=seed:9").code == 0
+        pick(done, "a=seed:9").expect(0)
         assert audio(done, "a.wav") == chosen
 
     def test_a_row_that_fails_keeps_its_file(self, done: Workbench) -> None:
         before = done.out().files
         rows = [{**ROWS[0], "text": "Other.", "max_frames": 2}, *ROWS[1:]]
-        assert done.synth(rows, *FLAGS).code == 1
+        done.synth(rows, *FLAGS).expect(1)
         assert audio(done, "a.wav") == before["a.wav"]
         folder = done.out().report["folder"]
         assert (folder["ok"], folder["failed"]) == (2, 1)
-        assert done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated").code == 0
+        done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated").expect(0)
         assert audio(done, "takes/a/1.wav") == before["a.wav"]
         assert audio(done, "a.wav") != before["a.wav"]
         assert done.out().records["a"]["take"] == 2
@@ -160,12 +156,12 @@ class TestOverwrite:
 class TestPick:
     @pytest.fixture
     def taken(self, done: Workbench) -> Workbench:
-        assert done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 1).code == 0
+        done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 1).expect(0)
         return done
 
     def test_a_format_keeps_the_choice(self, taken: Workbench) -> None:
         """Its file is made of what is kept, or spoken with its own seed."""
-        assert pick(taken, "a=2").code == 0
+        pick(taken, "a=2").expect(0)
         before = taken.out().files
         for flags in (("--subtype", "PCM_24"), ("--subtype", "PCM_16")):
             made = taken.synth(ROWS, *FLAGS, *flags)
@@ -189,7 +185,7 @@ class TestPick:
         assert audio(taken, "a.wav") == before["a.wav"]
 
     def test_a_pinned_take_of_these_settings_is_counted(self, taken: Workbench) -> None:
-        assert pick(taken, "a=1").code == 0
+        pick(taken, "a=1").expect(0)
         out = taken.synth(ROWS, *FLAGS, "--dry-run").out
         assert "pinned takes: 1 still fit, 0 do not fit" in out
 
@@ -201,17 +197,15 @@ class TestPick:
             "b=1": "has no row 'b' (nearest: 'sub/b'",
             "a": "'a' is not of the form ID=TAKE or ID=seed:N, such as line7=2",
         }.items():
-            result = pick(taken, "c=1", choice)
-            assert result.code == 2
-            assert said in result.err
-        assert pick(taken, "a=1", "a=2").code == 2
+            pick(taken, "c=1", choice).expect(2, said)
+        pick(taken, "a=1", "a=2").expect(2)
         assert taken.out().lines == before
-        result = taken.run("pick", taken.folder, "a=1")
-        assert result.code == 2
-        assert "has no timings.jsonl; give an output folder of synth" in result.err
+        taken.run("pick", taken.folder, "a=1").expect(
+            2, "has no timings.jsonl; give an output folder of synth"
+        )
 
     def test_a_list(self, taken: Workbench) -> None:
-        assert pick(taken, "c=1").code == 0
+        pick(taken, "c=1").expect(0)
         found = taken.run("pick", taken.out().path, "--json").json
         assert [(take["id"], take["take"], take["chosen"]) for take in found] == [
             ("a", 1, "yes"), ("a", 2, None), ("c", 1, "held"),
@@ -226,7 +220,7 @@ class TestPick:
         for line in lines:
             del line["content_hash"], line["role"]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert pick(done, "a=1").code == 0
+        pick(done, "a=1").expect(0)
         assert done.synth(ROWS, *FLAGS, "--only", "a", "--seed", 4).out.startswith(
             msg.NOTHING_TO_DO.format(reason="")
         )
@@ -237,7 +231,7 @@ class TestPick:
 class TestOnly:
     def test_a_row_that_the_manifest_lacks(self, done: Workbench) -> None:
         before = done.out().lines
-        result = done.synth(ROWS, *FLAGS, "--only", "a,d", "--overwrite")
-        assert result.code == 2
-        assert "rows.jsonl has no row 'd'" in result.err
+        done.synth(ROWS, *FLAGS, "--only", "a,d", "--overwrite").expect(
+            2, "rows.jsonl has no row 'd'"
+        )
         assert done.out().lines == before

@@ -35,7 +35,7 @@ def test_journal_and_report_have_what_was_written_and_what_was_spoken(
     bench: Workbench, lexicon: Path
 ) -> None:
     flags = (*CAP, "--lexicon", lexicon, "--normalize", "English")
-    assert bench.synth(ROWS, *flags).code == 0
+    bench.synth(ROWS, *flags).expect(0)
     out = bench.out()
     assert pairs(out) == {
         "nasa": ("NASA calls.", "nassa calls."),
@@ -93,11 +93,10 @@ def test_what_cannot_be_used_is_told_before_a_weight_is_read(
         result = bench.run(*flags, "--lexicon", bad)
         assert (result.code, result.out) == (2, "")
         assert f"{bad}:1: has no 'to'; cells are separated by tabs" in result.err
-        result = bench.run(*flags, "--lexicon", tmp_path / "none.tsv")
-        assert result.code == 2
-        result = bench.run(*flags, "--normalize", "klingon")
-        assert result.code == 2
-        assert "--normalize 'klingon': must be auto, off, or one of english, german" in result.err
+        bench.run(*flags, "--lexicon", tmp_path / "none.tsv").expect(2)
+        bench.run(*flags, "--normalize", "klingon").expect(
+            2, "--normalize 'klingon': must be auto, off, or one of english, german"
+        )
     assert not bench.out().path.exists()
 
 

@@ -76,10 +76,9 @@ def test_faults_of_first_takes_are_mended(
 ) -> None:
     """None is left, good rows stay as they were spoken, and all is told."""
     Planter({}, notes).install(monkeypatch.setattr)
-    assert bench.synth(ROWS, *FLAGS, out="good").code == 0
+    bench.synth(ROWS, *FLAGS, out="good").expect(0)
     Planter(FAULTS, notes).install(monkeypatch.setattr)
-    result = bench.synth(ROWS, *FLAGS, *VERIFY)
-    assert result.code == 0, result.out
+    result = bench.synth(ROWS, *FLAGS, *VERIFY).expect(0)
     told = msg.VERIFIED.format(rows=msg.rows(18), right=13, fixed=len(FAULTS), suspect=0)
     assert told in result.out
     (line,) = (line for line in result.out.splitlines() if line.startswith(RETRIED))
@@ -100,7 +99,7 @@ def test_faults_of_first_takes_are_mended(
     verified = bench.out().report["verified"]
     assert (verified["rows"], verified["right"], verified["heard"]) == (18, 13, 18 + 10)
     assert (sorted(verified["mended"]), verified["suspect"]) == (sorted(FAULTS), [])
-    assert bench.run("check", bench.out().path).code == 0
+    bench.run("check", bench.out().path).expect(0)
 
     again = bench.synth(ROWS, *FLAGS, *VERIFY)
     assert (again.code, again.summary) == (0, msg.nothing_to_do(18))
@@ -114,8 +113,7 @@ def test_faults_of_every_take_are_named(
 ) -> None:
     """The exit code is 1; the next command speaks other takes of these."""
     Planter(FAULTS, notes, on_every_take=True).install(monkeypatch.setattr)
-    result = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1)
-    assert result.code == 1, result.out
+    result = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1).expect(1)
     named = [
         line.split(": ")[1]
         for line in result.out.splitlines()
@@ -147,13 +145,12 @@ def test_it_ends_as_four_commands(
     kinds = {**FAULTS, "r02": "other", "r03": "cut"}
     Planter(kinds, notes, on_every_take).install(monkeypatch.setattr)
     planted.shuffle(on_every_take, monkeypatch.setattr)
-    one = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 3, out="one")
-    assert one.code == int(on_every_take), one.out
+    one = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 3, out="one").expect(int(on_every_take))
     four, asr = bench.out("four").path, ("--asr", "pocketsphinx")
-    assert bench.synth(ROWS, *FLAGS, out="four").code == 0
-    assert bench.run("check", four, *asr).code == 1
+    bench.synth(ROWS, *FLAGS, out="four").expect(0)
+    bench.run("check", four, *asr).expect(1)
     bench.synth(ROWS, *FLAGS, "--only", "suspects", "--takes", 3, out="four")
-    assert bench.run("check", four, *asr, "--pick", "best").code == one.code
+    bench.run("check", four, *asr, "--pick", "best").expect(one.code)
     assert bench.out("one").files == bench.out("four").files
     chosen = [(bench.out(name).path / "takes.json").read_bytes() for name in ("one", "four")]
     assert chosen[0] == chosen[1]
@@ -171,8 +168,8 @@ def test_failed_rows_end_as_by_four_commands(
     Planter({"r05": "cut"}, notes).install(monkeypatch.setattr)
     one = bench.synth(rows, *flags, *VERIFY, "--retakes", 4, out="one")
     four = bench.out("four").path
-    assert bench.synth(rows, *flags, out="four").code == 1
-    assert bench.run("check", four, "--asr", "pocketsphinx").code == 1
+    bench.synth(rows, *flags, out="four").expect(1)
+    bench.run("check", four, "--asr", "pocketsphinx").expect(1)
     bench.synth(rows, *flags, "--only", "suspects", "--takes", 4, out="four")
     last = bench.run("check", four, "--asr", "pocketsphinx", "--pick", "best", "--json")
     assert (one.code, last.code) == (1, 1)
@@ -197,11 +194,10 @@ def test_a_recogniser_that_ends_leaves_what_it_heard(
         raise StoppedEarly("its process died", "run it again")
 
     monkeypatch.setattr(ByHeart, "run", ends)
-    result = bench.synth(ROWS, *FLAGS, *VERIFY)
-    assert (result.code, "its process died" in result.err) == (4, True)
+    bench.synth(ROWS, *FLAGS, *VERIFY).expect(4, "its process died")
     assert len(bench.out().records) == 18
     monkeypatch.setattr(ByHeart, "run", hear)
-    assert bench.synth(ROWS, *FLAGS, *VERIFY).code == 0
+    bench.synth(ROWS, *FLAGS, *VERIFY).expect(0)
     assert (len(heard(notes)), sum(heard(notes).values())) == (28, 28)
 
 
@@ -209,10 +205,9 @@ def test_nothing_is_spoken_where_none_can_hear(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
-    result = bench.synth(ROWS[:1], *VERIFY)
-    assert (result.code, "needs pocketsphinx" in result.err) == (3, True)
-    assert bench.synth(ROWS[:1], "--verify", tmp_path / "nothing").code == 3
-    assert bench.run("say", "Hm.", "--model", bench.model, *VERIFY).code == 3
+    bench.synth(ROWS[:1], *VERIFY).expect(3, "needs pocketsphinx")
+    bench.synth(ROWS[:1], "--verify", tmp_path / "nothing").expect(3)
+    bench.run("say", "Hm.", "--model", bench.model, *VERIFY).expect(3)
     with pytest.raises(SetupError, match="the folder does not exist"):
         Speaker(bench.model, device="cpu", verify=tmp_path / "nothing")
     assert bench.out().lines == []
@@ -233,10 +228,9 @@ def test_a_killed_run_goes_on(
     patch += f"planted.Planter({FAULTS!r}, Path({str(notes)!r})).install()\n"
     patch += f"planted.die_at({moment})"
     command = bench.command(bench.write(ROWS), *FLAGS, *VERIFY)
-    assert finish(bench.start(command, patch)).code == -signal.SIGKILL
+    finish(bench.start(command, patch)).expect(-signal.SIGKILL)
     Planter(FAULTS, notes).install(monkeypatch.setattr)
-    result = bench.run(*command)
-    assert result.code == 0, result.out + result.err
+    bench.run(*command).expect(0)
     after = heard(notes)
     assert sum(after.values()) <= len(after) + 1, "but for the one that was heard at that moment"
     assert len(after) == 18 + 10
@@ -266,7 +260,7 @@ def test_the_sample_voice_is_verified(
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "tools")
     from planted_faults import MAX_ALARMS, plain_rows
 
-    assert bench.run("say", OTHER, "-o", bench.folder / "other.wav", "--device", "cpu").code == 0
+    bench.run("say", OTHER, "-o", bench.folder / "other.wav", "--device", "cpu").expect(0)
     other, _ = soundfile.read(bench.folder / "other.wav", dtype="int16")
     rows = random.Random(7).sample(plain_rows(), 600)
     kinds = {row["id"]: KINDS[place % 5] for place, row in enumerate(rows[::20])}
@@ -283,11 +277,11 @@ def test_the_sample_voice_is_verified(
     assert {take["id"] for take in chosen} <= {*kinds, *again}, "no other row has a second take"
 
     four, asr = bench.out("four").path, ("--asr", "pocketsphinx")
-    assert bench.synth(rows, model=model, out="four").code == 0
-    assert bench.run("check", four, *asr).code == 1
+    bench.synth(rows, model=model, out="four").expect(0)
+    bench.run("check", four, *asr).expect(1)
     flags = ("--only", "suspects", "--takes", 2)
-    assert bench.synth(rows, *flags, model=model, out="four").code == 0
-    assert bench.run("check", four, *asr, "--pick", "best").code == result.code
+    bench.synth(rows, *flags, model=model, out="four").expect(0)
+    bench.run("check", four, *asr, "--pick", "best").expect(result.code)
     assert bench.out("one").files == bench.out("four").files
     assert bench.run("pick", four, "--json").json == chosen
 
@@ -306,9 +300,8 @@ def test_workers_speak_what_is_heard(
     found = []
     for out, more in (("one", ()), ("many", ("--workers", 2))):
         Planter({"r01": "other", "long": "cut"}, notes, is_toned=False).install(monkeypatch.setattr)
-        assert bench.synth([long], *flags, "--retakes", 0, out=out).code == 1
-        result = bench.synth([long, *ROWS[:4]], *flags, *more, out=out)
-        assert result.code == 0, result.err
+        bench.synth([long], *flags, "--retakes", 0, out=out).expect(1)
+        bench.synth([long, *ROWS[:4]], *flags, *more, out=out).expect(0)
         assert sorted(bench.out(out).report["verified"]["mended"]) == ["long", "r01"]
         found.append(bench.out(out).files)
     assert found[0] == found[1]
@@ -321,13 +314,12 @@ def test_a_book_is_heard(bench: Workbench, notes: Path, monkeypatch: pytest.Monk
     path.write_text("# Horses\n\nThe ferryman was near every river by now.\n\nHe waited for her.\n")
     book = ("book", path, "--model", bench.model, "--device", "cpu", *FLAGS[2:])
     Planter({}, notes).install(monkeypatch.setattr)
-    assert bench.run(*book, "--out", bench.out("good").path).code == 0
+    bench.run(*book, "--out", bench.out("good").path).expect(0)
     text = (bench.out("good").path / "book.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     row_id = next(row["id"] for row in rows if "ferryman" in row["text"])
     Planter({row_id: "other"}, notes).install(monkeypatch.setattr)
-    result = bench.run(*book, "--out", bench.out().path, *VERIFY)
-    assert (result.code, f"{RETRIED}{row_id}" in result.out) == (0, True), result
+    bench.run(*book, "--out", bench.out().path, *VERIFY).expect(0, out=f"{RETRIED}{row_id}")
     good, files = bench.out("good").files, bench.out().files
     assert files[f"takes/{row_id}/1.wav"] != files[f"{row_id}.wav"]
     assert files["01-horses.wav"] != good["01-horses.wav"]

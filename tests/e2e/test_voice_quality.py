@@ -7,13 +7,13 @@ It takes a minute, so it is for `make long`; `tests/tts_cli/checks/asr` recogniz
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import load_script
 
 from tts_cli.main import main
 
@@ -31,12 +31,7 @@ def score() -> ModuleType:
     """recipe/score.py, the scorer behind the figures of the voice's README."""
     for name in ("pocketsphinx", "scipy"):
         pytest.importorskip(name, reason=f"{name} comes with the dev extra")
-    spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(RECIPE / "score.py")
 
 
 def cpu_seconds() -> float:

@@ -45,8 +45,7 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
     """A model that is asked to speak a dash makes something up, and it was recorded as ok."""
-    result = bench.synth([SPOKEN, *SILENT], *CAP, "--save-codes")
-    assert result.code == 0, result.err
+    result = bench.synth([SPOKEN, *SILENT], *CAP, "--save-codes").expect(0)
     assert prompts == [SPOKEN["text"]]
     manifest = bench.folder / "rows.jsonl"
     said = "3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of silence each"
@@ -91,7 +90,7 @@ def test_they_stay_done(bench: Workbench, no_model: None) -> None:
         None,
     )
     assert bench.out().files == files
-    assert bench.synth(SILENT, "--overwrite").code == 0
+    bench.synth(SILENT, "--overwrite").expect(0)
     assert len(bench.out().lines) == 7
 
 
@@ -102,8 +101,8 @@ def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench:
     known = {"character": "Anna", "voice": "dora", "language": "english", "line": 7}
     rows = [SPOKEN, {"id": "dash", "text": "---", **known}]
     keep = (*CAP, "--extra", "keep", "--accept-truncated")
-    assert bench.synth(rows, *keep).code == 0
-    assert bench.synth(rows, *keep, "--wordless", "fail").code == 1
+    bench.synth(rows, *keep).expect(0)
+    bench.synth(rows, *keep, "--wordless", "fail").expect(1)
     spoken, failed = [line for line in bench.out().lines if line["id"] == "dash"]
     names = ("character", "voice", "language", "extra")
     assert [failed[name] for name in names] == ["Anna", "dora", "english", {"line": 7}]
@@ -113,11 +112,11 @@ def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench:
         (2, "failed"),
     ]
     # The first take is still there to be chosen.
-    assert bench.run("pick", bench.out().path, "dash=1").code == 0
+    bench.run("pick", bench.out().path, "dash=1").expect(0)
     assert bench.out().lines[-1]["status"] == "ok"
     # A row that the manifest's check refuses.
     rows[1] = {**rows[1], "text": "Hello.", "voice": "nobody"}
-    assert bench.synth(rows, *keep, "--skip-invalid", out="other").code == 1
+    bench.synth(rows, *keep, "--skip-invalid", out="other").expect(1)
     refused = bench.out("other").records["dash"]
     assert [refused[name] for name in names] == ["Anna", "nobody", "english", {"line": 7}]
     assert (refused["take"], refused["status"]) == (1, "failed")
@@ -146,7 +145,7 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
     monkeypatch.setattr(Store, "commit_results", slow_keep)
     monkeypatch.setattr(Store, "commit_failure", slow_fail)
     rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
-    assert bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").code == 1
+    bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").expect(1)
     assert waited == [True] * 5
     assert bench.out().report["totals"]["ok"] == 4
 
@@ -163,16 +162,15 @@ def test_a_full_disk_while_silent_rows_are_written(
         return keep(self, results)
 
     monkeypatch.setattr(Store, "commit_results", full)
-    result = bench.synth(rows, *CAP, "--accept-truncated")
-    assert (result.code, "no room left" in result.err) == (4, True)
+    bench.synth(rows, *CAP, "--accept-truncated").expect(4, "no room left")
     assert {"sub/dash", "smile"} <= bench.out().records.keys()
 
 
 def test_validate_counts_them(bench: Workbench) -> None:
     manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
-    result = bench.run("validate", manifest, "--model", bench.model)
-    assert result.code == 0
-    assert ": ".join(msg.PLAN_SILENT).format(rows=msg.rows(3)) + "\n" in result.out
+    result = bench.run("validate", manifest, "--model", bench.model).expect(
+        0, out=": ".join(msg.PLAN_SILENT).format(rows=msg.rows(3)) + "\n"
+    )
     assert result.err == (
         f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
         "remove it, or add --strip-markup\n"

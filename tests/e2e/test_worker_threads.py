@@ -59,8 +59,7 @@ def require_same(many: Store, one: Store) -> None:
 @pytest.mark.usefixtures("cluster")
 class TestUndisturbed:
     def test_two_workers_speak_what_one_process_does(self, bench: Workbench, one: Store) -> None:
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 0
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(0)
         assert result.summary == msg.synthesized(16, 16)
         require_same(bench.out("many"), one)
         report = bench.out("many").report
@@ -86,8 +85,8 @@ class TestUndisturbed:
         ]
         flags = (*FLAGS, "--split", 60, "--format", "flac", "--skip-invalid", "--subtitles", "srt")
         for out, more in (("one", ()), ("many", ("--workers", 2))):
-            assert bench.synth(rows, *flags, *more, out=out).code == 1
-            assert bench.synth(rows, *flags, *more, "--takes", 2, out=out).code == 1
+            bench.synth(rows, *flags, *more, out=out).expect(1)
+            bench.synth(rows, *flags, *more, "--takes", 2, out=out).expect(1)
         assert len(bench.out("one").records["long"]["parts"]) > 3
         assert lines_of(bench.out("many")) == lines_of(bench.out("one"))
         assert bench.out("many").files == bench.out("one").files
@@ -128,7 +127,7 @@ def test_each_voice_is_encoded_once_for_all_workers(
     cluster.on_call = staticmethod(dies)
     rows, base = cloning_rows(bench), make_checkpoint("base_wide")
     for out, more in (("one", ()), ("many", ("--workers", 2))):
-        assert bench.synth(rows, *FLAGS, *more, out=out, model=base).code == 1
+        bench.synth(rows, *FLAGS, *more, out=out, model=base).expect(1)
     one, many = bench.out("one"), bench.out("many")
     require_same(many, one)
     assert len(encodes) == 4, "three, and the first once more"
@@ -167,9 +166,9 @@ class TestDisturbed:
         self, bench: Workbench, one: Store, cluster: type[FakeCluster]
     ) -> None:
         cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 0, result
-        assert "its process died; rows moved to other workers:" in result.err
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(
+            0, "its process died; rows moved to other workers:"
+        )
         require_same(bench.out("many"), one)
         report = bench.out("many").report
         # Two that die at once are one death to the driver.
@@ -181,7 +180,7 @@ class TestDisturbed:
     ) -> None:
         """asyncio logs each pending call of a dead worker when it is garbage."""
         cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
-        assert bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").code == 0
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(0)
         cluster.actors = []
         gc.collect()
         assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
@@ -190,8 +189,7 @@ class TestDisturbed:
         self, bench: Workbench, cluster: type[FakeCluster]
     ) -> None:
         cluster.on_call = Killer({"part1/10"}, 100)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 1, result
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(1)
         records = bench.out("many").records
         assert {i for i, line in records.items() if line["status"] == "failed"} == {"part1/10"}
         error = "3 workers died while they synthesized only this row: its process died"
@@ -205,8 +203,7 @@ class TestDisturbed:
             return name == "speak" and actor.settings.number == 2
 
         cluster.on_call = staticmethod(dies)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 0, result
+        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(0)
         require_same(bench.out("many"), one)
         first, second = bench.out("many").report["workers"]
         assert (first["rows"], first["given_up"]) == (16, None)
@@ -224,21 +221,21 @@ class TestDisturbed:
             return name == "speak" and speaks[0] > 12
 
         cluster.on_call = staticmethod(dies)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 1, out="many")
-        assert result.code == 4, result
-        assert "no worker is left: worker 1: it died 3 times" in result.err
+        bench.synth(ROWS, *FLAGS, "--workers", 1, out="many").expect(
+            4, "no worker is left: worker 1: it died 3 times"
+        )
         assert bench.out("many").report["exit_code"] == 4
         cluster.on_call = staticmethod(lambda *_: False)
-        assert bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").code == 0
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(0)
         require_same(bench.out("many"), one)
 
     def test_a_checkpoint_that_one_machine_has_otherwise(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, cluster: type[FakeCluster]
     ) -> None:
         monkeypatch.setattr(worker, "version", lambda: "0.0.1")
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 3
-        assert "has tts-cli 0.0.1, but the driver" in result.err
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(
+            3, "has tts-cli 0.0.1, but the driver"
+        )
         assert bench.out("many").files == {}
 
     def test_a_failing_engine_is_a_dead_worker(
@@ -259,7 +256,7 @@ class TestDisturbed:
             real(engine, flight)
 
         monkeypatch.setattr(Engine, "_collect", collect)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 0, result
-        assert "the device failed: CUDA error: unspecified launch failure" in result.err
+        bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").expect(
+            0, "the device failed: CUDA error: unspecified launch failure"
+        )
         require_same(bench.out("many"), one)

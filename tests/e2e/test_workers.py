@@ -120,9 +120,9 @@ class TestOwn:
         below = processes_below(process.pid)
         assert len(workers_of(process.pid)) == 2
         os.killpg(process.pid, signal.SIGINT)
-        result = finish(process)
-        assert result.code == 130, result
-        assert "stopping: finishing what is decoded (again to stop at once)" in result.err
+        result = finish(process).expect(
+            130, "stopping: finishing what is decoded (again to stop at once)"
+        )
         assert "Traceback" not in result.err
         assert "\n" + msg.NEXT_REST.format(command="tts-cli synth ") in result.out
         assert "ray" not in result.out.replace("array", "").lower().split("tts-cli synth")[0]
@@ -165,8 +165,6 @@ class TestOwn:
         bench.wait_for_rows(2, process)
         victim = workers_of(process.pid)[0]
         os.kill(victim, signal.SIGSTOP)
-        result = finish(process)
-        assert result.code == 0, result
-        assert "it has not responded for 8 s; rows moved to other workers:" in result.err
+        finish(process).expect(0, "it has not responded for 8 s; rows moved to other workers:")
         assert set(bench.out().status()) == {row["id"] for row in ROWS}
         assert are_gone([victim])

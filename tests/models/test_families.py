@@ -15,7 +15,7 @@ import tiny_audio8
 import tiny_fish_speech
 import torch
 from fakes import FakeCapturer
-from speak import Row, speak
+from speak import Row, assert_same, speak
 from tiny_qwen3_tts import THINNEST, write_checkpoint
 
 from models.base import SlotStatus, SpeechRequest
@@ -26,7 +26,7 @@ from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 20
+FRAMES = 14
 LONG, SHORT = "the longer of the two texts", "hi"
 HOT = Sampling(1.3, 0, 0.95, 1.0, False, 0.7, 5, 1.0)
 FISH = tiny_fish_speech.SPECS["small"]
@@ -106,12 +106,6 @@ def alone(family: Family) -> Callable[[SpeechRequest], Row]:
     """A row alone in a model that no other test touches, each once."""
     model = family.load()
     return cache(lambda item: speak(model, [item], 1)[0])
-
-
-def assert_same(rows: list[Row], expected: list[Row]) -> None:
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        assert row.finish_reason == other.finish_reason, index
-        assert torch.equal(row.codes, other.codes), index
 
 
 def allocate(model: SpeechModel, num_slots: int) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import torch
+from golden_files import write_rows
 from mlx_audio.tts.models.arktts.arktts import ArkttsModel, Model, ModelConfig
-from safetensors.torch import save
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent.parent)]
@@ -106,11 +106,7 @@ def main() -> None:
         "smallest_gap": model.smallest,
         "rows": rows,
     }
-    text = json.dumps(report, indent=1) + "\n"
-    (out / "golden_audio8.json").write_text(text, encoding="utf-8")
-    (out / "golden_audio8.safetensors").write_bytes(save(tensors))
-    ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in rows]
-    print(f"smallest gap {model.smallest:.2g}; frames", *ends)
+    write_rows(out, "golden_audio8", report, tensors)
 
 
 def tokenizer_of(checkpoint: Path) -> Any:

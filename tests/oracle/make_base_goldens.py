@@ -8,17 +8,15 @@ at 24 kHz, so that no resampling is involved; some end inside a frame.
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from make_goldens import HERE, LONG, long_decode, speak_all, versions
-from safetensors.torch import save
+from golden_files import HERE, parse, versions, write_rows
+from make_goldens import LONG, PACKAGES, long_decode, speak_all
 from torch import Tensor
 
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -61,13 +59,7 @@ LINES = (
 
 def main() -> int:
     """Write the golden files of the specs asked for."""
-    parser = argparse.ArgumentParser(description="Make the golden files of cloning anew.")
-    parser.add_argument(
-        "specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out"
-    )
-    parser.add_argument("--out", type=Path, default=HERE, help="folder the files go to")
-    parser.add_argument("--seed", type=int, help="try another seed than the one recorded here")
-    options = parser.parse_args()
+    options = parse("Make the golden files of cloning anew.", SEEDS)
     torch.set_num_threads(1)
     if not official.can_clone():
         raise SystemExit("cloning needs qwen-tts, transformers 4.57 and librosa; see README.md")
@@ -78,15 +70,16 @@ def main() -> int:
             digest = tiny.digest(checkpoint)
             wrapper = official.load_model(checkpoint)
             report, tensors = speak_all(wrapper, name, LINES)
-            report |= {"spec": name, "seed": seed, "checkpoint": digest, "versions": versions()}
+            report |= {
+                "spec": name,
+                "seed": seed,
+                "checkpoint": digest,
+                "versions": versions(*PACKAGES),
+            }
             report |= long_decode(wrapper, name, seed, tensors)
             report["references"] = encode_all(wrapper, tensors)
         tensors["mel_filters"] = mel_filters()[list(FILTERS)].contiguous()
-        (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
-        text = json.dumps(report, indent=1) + "\n"
-        (options.out / f"golden_{name}.json").write_text(text, encoding="utf-8")
-        ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in report["rows"]]
-        print(f"{name} seed {seed}: smallest gap {report['smallest_gap']:.2g}; frames", *ends)
+        write_rows(options.out, f"golden_{name}", report, tensors)
     return 0
 
 

@@ -10,25 +10,22 @@ package would draw from.
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from golden_files import HERE, parse, versions, write, write_rows
 from torch import Tensor
 
-HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent.parent)]
 
 import official_fish_speech as official  # noqa: E402
 import tiny_fish_speech as tiny  # noqa: E402
 
 SEEDS = {"small": 1, "wide": 2}
+PACKAGES = ("fish-speech", "vllm-omni")
 SMALLEST_GAP = 1e-4
 MAX_FRAMES = 40
 LONG = "The quick brown fox jumps over the lazy dog, twice; [laughing] then all of them sing."
@@ -47,22 +44,12 @@ DRAWS = ((1.0, 0.9), (0.8, 0.8), (0.7, 1.0), (1.3, 0.3), (1.0, 1e-4))  # tempera
 
 def main() -> int:
     """Write the golden files of the specs asked for."""
-    parser = argparse.ArgumentParser(description="Make the golden files anew.")
-    parser.add_argument(
-        "specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out"
-    )
-    parser.add_argument("--out", type=Path, default=HERE, help="folder the files go to")
-    parser.add_argument("--seed", type=int, help="try another seed than the one recorded here")
-    options = parser.parse_args()
+    options = parse("Make the golden files anew.", SEEDS)
     torch.set_num_threads(1)
     for name in options.specs:
         seed = SEEDS[name] if options.seed is None else options.seed
         report, tensors = speak_all(name, seed)
-        (options.out / f"golden_fish_{name}.safetensors").write_bytes(save(tensors))
-        text = json.dumps(report, indent=1) + "\n"
-        (options.out / f"golden_fish_{name}.json").write_text(text, encoding="utf-8")
-        ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in report["rows"]]
-        print(f"{name} seed {seed}: smallest gap {report['smallest_gap']:.2g}; frames", *ends)
+        write_rows(options.out, f"golden_fish_{name}", report, tensors)
     write_draws(options.out)
     return 0
 
@@ -110,7 +97,7 @@ def speak_all(name: str, seed: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "spec": name,
         "seed": seed,
         "checkpoint": digest,
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
         "smallest_gap": smallest,
         "rows": rows,
     }
@@ -160,18 +147,8 @@ def write_draws(out: Path) -> None:
         tensors[f"logits.{index}"] = logits
         tensors[f"probabilities.{index}"] = official.probabilities(logits, temperature, top_p)
         cases.append({"temperature": temperature, "top_p": top_p})
-    (out / "golden_fish_draws.safetensors").write_bytes(save(tensors))
-    text = json.dumps({"cases": cases, "versions": versions()}, indent=1) + "\n"
-    (out / "golden_fish_draws.json").write_text(text, encoding="utf-8")
-
-
-def versions() -> dict[str, str]:
-    """What made the files."""
-    found = {
-        d.metadata["Name"]: d.version for d in reversed(list(importlib.metadata.distributions()))
-    }
-    names = ("fish-speech", "vllm-omni", "torch", "transformers", "tokenizers", "numpy")
-    return {name: found[name] for name in names if name in found}
+    report = {"cases": cases, "versions": versions(*PACKAGES)}
+    write(out, "golden_fish_draws", report, tensors)
 
 
 if __name__ == "__main__":

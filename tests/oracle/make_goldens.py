@@ -10,26 +10,23 @@ and the probabilities it drew from.
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from golden_files import HERE, parse, versions, write, write_rows
 from torch import Tensor
 
-HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
-import official_package as official  # noqa: E402
-import tiny_qwen3_tts as tiny  # noqa: E402
-from official_package import Line  # noqa: E402
+import official_package as official
+import tiny_qwen3_tts as tiny
+from official_package import Line
 
 SEEDS = {"custom_voice": 3, "custom_voice_wide": 3, "voice_design": 0}
+PACKAGES = ("qwen-tts", "qwen-tts-hf")
 SMALLEST_GAP = 1e-4
 MAX_SAMPLES = 3000  # of a row kept; more are thinned out evenly
 LONGEST_PROMPT = 200  # vectors of longer ones are not kept
@@ -75,13 +72,7 @@ SUBTALKER = {"subtalker_temperature": 0.8, "subtalker_top_k": 9, "subtalker_top_
 
 def main() -> int:
     """Write the golden files of the specs asked for."""
-    parser = argparse.ArgumentParser(description="Make the golden files anew.")
-    parser.add_argument(
-        "specs", nargs="*", default=sorted(SEEDS), help="names of specs; all when left out"
-    )
-    parser.add_argument("--out", type=Path, default=HERE, help="folder the files go to")
-    parser.add_argument("--seed", type=int, help="try another seed than the one recorded here")
-    options = parser.parse_args()
+    options = parse("Make the golden files anew.", SEEDS)
     torch.set_num_threads(1)
     for name in options.specs:
         seed = SEEDS[name] if options.seed is None else options.seed
@@ -90,13 +81,14 @@ def main() -> int:
             digest = tiny.digest(checkpoint)
             wrapper = official.load_model(checkpoint)
             report, tensors = speak_all(wrapper, name, VOICE_LINES[name])
-            report |= {"spec": name, "seed": seed, "checkpoint": digest, "versions": versions()}
+            report |= {
+                "spec": name,
+                "seed": seed,
+                "checkpoint": digest,
+                "versions": versions(*PACKAGES),
+            }
             report |= long_decode(wrapper, name, seed, tensors)
-        (options.out / f"golden_{name}.safetensors").write_bytes(save(tensors))
-        text = json.dumps(report, indent=1) + "\n"
-        (options.out / f"golden_{name}.json").write_text(text, encoding="utf-8")
-        ends = [f"{row['frames']}{row['finish_reason'][0]}" for row in report["rows"]]
-        print(f"{name} seed {seed}: smallest gap {report['smallest_gap']:.2g}; frames", *ends)
+        write_rows(options.out, f"golden_{name}", report, tensors)
         if name == "voice_design":
             write_draws(wrapper, name, options.out)
     return 0
@@ -120,9 +112,8 @@ def write_draws(wrapper: Any, name: str, out: Path) -> None:
             part = "talker" if draw.is_talker else "predictor"
             seen = draw.seen if draw.is_talker else []
             cases.append({"part": part, "step": step, "seen": seen, **used})
-    (out / "golden_draws.safetensors").write_bytes(save(tensors))
-    text = json.dumps({"spec": name, "cases": cases, "versions": versions()}, indent=1) + "\n"
-    (out / "golden_draws.json").write_text(text, encoding="utf-8")
+    report = {"spec": name, "cases": cases, "versions": versions(*PACKAGES)}
+    write(out, "golden_draws", report, tensors)
 
 
 def speak_all(
@@ -186,15 +177,6 @@ def long_decode(wrapper: Any, name: str, seed: int, tensors: dict[str, Tensor]) 
     step = max(1, len(samples) // (4 * MAX_SAMPLES))
     tensors["samples.long"] = samples[::step].clone()
     return {"long": {"frames": LONG_FRAMES, "num_samples": len(samples), "sample_step": step}}
-
-
-def versions() -> dict[str, str]:
-    """What made the files."""
-    found = {
-        d.metadata["Name"]: d.version for d in reversed(list(importlib.metadata.distributions()))
-    }
-    names = ("qwen-tts", "qwen-tts-hf", "torch", "transformers", "tokenizers", "numpy")
-    return {name: found[name] for name in names if name in found}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+from scripts import load_script
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PAGE = (SAMPLES / "evidence" / "speed.md").read_text()
@@ -17,12 +17,7 @@ PAGE = (SAMPLES / "evidence" / "speed.md").read_text()
 
 @pytest.fixture(scope="module")
 def chart() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("chart", SAMPLES / "chart.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SAMPLES / "chart.py")
 
 
 def brightness(colour: str) -> float:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shlex
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import prose
 import pytest
+from scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "samples" / "evidence"
@@ -19,16 +18,7 @@ MAX_WORDS = 35
 KEYS = {"Command", "Hardware", "Versions", "Measured"}
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("evidence_render", FOLDER / "render.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RENDER = load()
+RENDER = load_script(FOLDER / "render.py")
 FILES: dict[str, dict[str, Any]] = {
     name: file for name, file in RENDER.evidence().items() if name != "chart"
 }

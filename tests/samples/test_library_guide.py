@@ -48,8 +48,7 @@ def test_the_page(run: Run, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 2
     (tmp_path / "page.py").write_text("\n".join(blocks))
-    done = run(tmp_path / "page.py")
-    assert done.code == 0, done.err
+    done = run(tmp_path / "page.py").expect(0)
     first, second = done.out.splitlines()
     assert re.fullmatch(r"\d\.\d+ \(\d+,\) \(\d+, \d+\)", first)
     assert second.startswith("000003 unknown field 'voise'; did you mean 'voice'?")
@@ -72,9 +71,8 @@ def test_one_text(run: Run, tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "cannot be synthesized: text: is blank\n")
 
 
-def test_a_line_that_is_too_long(run: Run, tmp_path: Path) -> None:
-    done = run(EXAMPLES / "endless.py", "spoken", said="Good morning.\n" + "x" * 30_000)
-    assert done.code == 1
+def test_a_line_that_is_too_long(run: Run) -> None:
+    done = run(EXAMPLES / "endless.py", "spoken", said="Good morning.\n" + "x" * 30_000).expect(1)
     assert done.out.startswith("spoken/000001.wav: ")
     assert done.err.startswith("000002: text: has 30000 characters")
 

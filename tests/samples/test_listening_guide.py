@@ -34,7 +34,7 @@ def test_commands(
             args += ["--model", str(model), *SHORT]
         if command.endswith("seed:9 intro/001=1"):  # a take of that seed, which the page has later
             again = "synth lines.jsonl --out wavs/ --only intro/003 --overwrite --seed 9"
-            assert bench.run(*again.split(), "--model", model, *SHORT).code == 0
+            bench.run(*again.split(), "--model", model, *SHORT).expect(0)
         result = bench.run(*args)
         assert result.code == 0, (command, result.err)
         if args[0] == "pick" and len(args) > 2:

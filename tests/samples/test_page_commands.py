@@ -181,7 +181,7 @@ def test_commands_in_sentences(page: str) -> None:
 def test_commands_run(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = Workbench(workplace, ROOT / "samples" / "voice" / "checkpoint", capsys)
     if page != "samples/guide/outputs.md":  # the others speak of a folder that is there
-        assert bench.run("synth", "lines.jsonl", "--out", "wavs/").code == 0
+        bench.run("synth", "lines.jsonl", "--out", "wavs/").expect(0)
     for args in commands(page):
         if reason(page, args) is not None:
             continue
@@ -217,20 +217,19 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     (workplace / "wavs").rmdir()
     parts = [args for args in commands(page) if "--device" in args]
     for args in parts:
-        result = bench.run(*args, *with_model)
-        assert result.code == 0, result.err
+        bench.run(*args, *with_model).expect(0)
     (merge,) = (args for args in commands(page) if args[0] == "merge")
-    result = bench.run(*merge)
-    assert result.code == 0, result.err
+    bench.run(*merge).expect(0)
     counts = [len(Store(part).records) for part in (workplace / "parts").iterdir()]
     assert len(counts) == len(parts)
     assert all(counts)
-    again = bench.run("synth", "lines.jsonl", "--out", "wavs/", "--verify-files", *with_model)
-    assert again.code == 0, again.err
+    again = bench.run(
+        "synth", "lines.jsonl", "--out", "wavs/", "--verify-files", *with_model
+    ).expect(0)
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
     assert len(Store(workplace / "wavs").records) == sum(counts) == 6
     assert len(Store(workplace / "wavs").runs) == len(parts)
-    assert bench.run("report", "wavs/").code == 0
+    bench.run("report", "wavs/").expect(0)
 
 
 @pytest.mark.long

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from rooms import code_lines
 
 from models.registry import FAMILIES, FamilyEntry
 
@@ -18,17 +18,6 @@ PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 FAMILY_FILES = re.findall(
     r"^\| `([\w/]+\.py)` \|", (GUIDE / "adding_a_model.md").read_text(), re.MULTILINE
 )
-
-
-def code_lines(path: Path) -> int:
-    """Lines with a token that is no comment and no docstring, as tests/test_house.py counts."""
-    spec = importlib.util.spec_from_file_location("house", ROOT / "tests" / "test_house.py")
-    assert spec is not None
-    assert spec.loader is not None
-    house = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(house)
-    lines: int = house.code_lines(path, house.sources()[path])
-    return lines
 
 
 def headings(page: Path) -> set[str]:

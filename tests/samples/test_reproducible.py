@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 from safetensors.numpy import save_file
+from scripts import load_script
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -21,12 +21,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 def script() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(SAMPLES))
-        spec = importlib.util.spec_from_file_location("reproducible", SAMPLES / "reproducible.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
+        return load_script(SAMPLES / "reproducible.py")
 
 
 class Spoken:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from models.base import Voice
+from models.base import SpeechRequest, Voice
 from models.slots.model import SpeechModel
 
 
@@ -34,3 +37,11 @@ def random_voice(model: SpeechModel, width: int, frames: int, codebook_size: int
     """Return a random voice for cloning in context."""
     codes = torch.randint(0, codebook_size, (frames, model.info.num_codebooks))
     return as_voice(model, torch.randn(width), codes, "what it says")
+
+
+def cloned(model: Any, rows: list[SpeechRequest], frames: int) -> list[SpeechRequest]:
+    """Return rows in turn behind a short reference, one of so many frames, and a vector alone."""
+    width = model.config.talker.width
+    voices = [random_voice(model, width, length, 64) for length in (9, frames)]
+    voices.append(as_voice(model, torch.randn(width), None))
+    return [replace(row, clone=voices[row.seed % 3]) for row in rows]

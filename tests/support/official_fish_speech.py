@@ -27,6 +27,7 @@ from typing import Any, Optional
 import pytest
 import torch
 import torch.nn.functional as F
+from scripts import load_script
 from tiny_fish_speech import END, SEMANTIC_START, Spec
 from torch import Tensor, nn
 
@@ -187,11 +188,7 @@ def _gap(logits: Tensor) -> float:
 def plain_prompt(tokenizer: Any, text: str) -> list[int]:
     """vLLM-Omni's prompt of a text without a reference, which is the official one."""
     path = _location("vllm_omni").parent / PROMPTS
-    spec = importlib.util.spec_from_file_location("fish_prompt_utils", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(path)
     ids, _ = module.build_fish_text_only_prompt_ids(tokenizer, text)
     return [int(i) for i in ids]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from speak import Row
 from torch import Tensor
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
 
+ORACLE = Path(__file__).parents[1] / "oracle"
 SAMPLE_TOLERANCE = 1e-4  # float32 convolutions summed in another order, over samples in [-1, 1]
 
 
@@ -36,9 +40,15 @@ def check_codes(name: str, ours: Tensor, theirs: Tensor) -> None:
     differing = (ours[:shared] != theirs[:shared]).nonzero()
     if len(differing):
         frame, codebook = differing[0].tolist()
-        values = f"{int(ours[frame, codebook])}, official {int(theirs[frame, codebook])}"
+        values = f"{int(ours[frame, codebook])}, expected {int(theirs[frame, codebook])}"
         pytest.fail(f"{name}: first difference at frame {frame}, codebook {codebook}: {values}")
-    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, official {len(theirs)}"
+    assert len(ours) == len(theirs), f"{name}: {len(ours)} frames, expected {len(theirs)}"
+
+
+def check_all(rows: list[Tensor], expected: list[Tensor]) -> None:
+    """Compare the codes of rows, one by one."""
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        check_codes(f"row {index}", row, other)
 
 
 def check_samples(ours: Tensor, theirs: Tensor) -> None:
@@ -53,3 +63,21 @@ def check_row(golden: Any, row: dict[str, Any], ours: Row) -> None:
     assert ours.finish_reason == row["finish_reason"], name
     assert len(ours.samples) == row["num_samples"], name
     check_samples(ours.samples[:: row["sample_step"]], golden.tensors[f"samples.{row['id']}"])
+
+
+def load_draws(name: str) -> list[tuple[dict[str, Any], Tensor, Tensor]]:
+    """Settings, logits and official probabilities of golden draws."""
+    cases = json.loads((ORACLE / f"{name}.json").read_text(encoding="utf-8"))["cases"]
+    tensors = load_file(ORACLE / f"{name}.safetensors")
+    return [
+        (case, tensors[f"logits.{i}"], tensors[f"probabilities.{i}"])
+        for i, case in enumerate(cases)
+    ]
+
+
+def check_drawn(drawn: Tensor, probabilities: Tensor) -> None:
+    """Compare ids that were drawn by an even grid of uniforms with the official probabilities."""
+    assert bool((probabilities[drawn] > 0).all()), "an id was drawn that the package had ruled out"
+    frequency = torch.bincount(drawn, minlength=len(probabilities)) / len(drawn)
+    # Such a grid hits each id within one grid step of its probability.
+    assert float((frequency - probabilities).abs().max()) < 1.5 / len(drawn)

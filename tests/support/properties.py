@@ -12,8 +12,15 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+# Values of any shape that JSON has.
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values),
+    max_leaves=5,
+)
 TIMES = int(os.environ.get("TTS_TESTS_TIMES", "1"))
 
 

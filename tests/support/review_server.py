@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from warm_process import Process, start
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -36,7 +37,7 @@ class Answer:
 class Review:
     """A running server."""
 
-    process: subprocess.Popen[str]
+    process: Process
     address: str  # with the token
 
     @property
@@ -78,6 +79,7 @@ def request(address: str, headers: Mapping[str, str], data: bytes | None = None)
             return Answer(error.code, error.headers, error.read())
 
 
+RUN = "from tts_cli.__main__ import run; run()"
 # A server that is killed before the n-th call that changes a file below a folder.
 DEADLY = "import folder_calls; from tts_cli.__main__ import run; folder_calls.begin(); run()"
 
@@ -91,24 +93,21 @@ def reviewing(
     Args:
         kill: the server dies before the n-th call that changes a file below this folder.
     """
-    program = ("-m", "tts_cli") if kill is None else ("-c", DEADLY)
-    command = [sys.executable, *program, "review", str(out), "--no-browser", *flags]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     if kill is not None:
         plan = {"below": str(kill[0]), "result": "", "no_links": False, "do": "kill"}
         environment["FOLDER_CALLS"] = json.dumps({**plan, "how": {"at": kill[1]}})
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        line = process.stdout.readline()
-        assert " review at " in line, process.stderr.read()
-        try:
-            yield Review(process, line.split()[-1])
-        finally:
-            was_killed = kill is not None or process.poll() is not None
-            process.send_signal(end)
-            _, errors = process.communicate(timeout=PATIENCE_S)
-            assert was_killed or process.returncode == 128 + end, errors
-            assert "Traceback" not in errors
+    args = ["review", str(out), "--no-browser", *flags]
+    process = start(RUN if kill is None else DEADLY, args, environment)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = process.stdout.readline()
+    assert " review at " in line, process.stderr.read()
+    try:
+        yield Review(process, line.split()[-1])
+    finally:
+        was_killed = kill is not None or process.poll() is not None
+        process.send_signal(end)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+        assert was_killed or process.returncode == 128 + end, errors
+        assert "Traceback" not in errors

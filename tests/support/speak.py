@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from models.base import Prompt, SpeechRequest
@@ -69,6 +70,15 @@ def speak(
         if is_compact and live and not waiting:
             live = _compact(model, live)
     return [rows[i] for i in range(len(requests))]
+
+
+def assert_same(rows: list[Row], expected: list[Row], *, atol: float | None = None) -> None:
+    """Require equal codes and ends, and samples that are as near, if they are compared at all."""
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        assert row.finish_reason == other.finish_reason, index
+        assert torch.equal(row.codes, other.codes), index
+        if atol is not None:
+            torch.testing.assert_close(row.samples, other.samples, rtol=0, atol=atol)
 
 
 def _reference_frames(prompt: Prompt) -> int:

@@ -9,16 +9,15 @@ their cap.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from tiny_fish_codec import SMALL, write_codec
-from tiny_qwen3_tts import uniform
+from tiny_qwen3_tts import uniform, write_json, write_weights
+from tiny_qwen3_tts_configs import vocabulary
 
 from models.base import Voice
 from models.dual_ar.config import CodecConfig
@@ -119,13 +118,9 @@ def write_checkpoint(
     spec = SPECS[spec] if isinstance(spec, str) else spec
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "config.json", main_config(spec))
-    _write_json(folder / "tokenizer.json", tokenizer_json(spec))
-    weights = random_weights(spec, seed, dtype)
-    if num_shards == 1:
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    else:
-        _write_shards(folder, weights, num_shards)
+    write_json(folder / "config.json", main_config(spec))
+    write_json(folder / "tokenizer.json", tokenizer_json(spec))
+    write_weights(folder, random_weights(spec, seed, dtype), num_shards, {"format": "pt"})
     if has_codec:
         write_codec(
             folder,
@@ -202,11 +197,6 @@ def main_config(spec: Spec) -> dict[str, Any]:
 
 def tokenizer_json(spec: Spec) -> dict[str, Any]:
     """A byte-level BPE with a few merges and every special token."""
-    units = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in units]
-    vocab = {chr(byte if byte in units else 256 + rest.index(byte)): byte for byte in range(256)}
-    for i, merge in enumerate(MERGES):
-        vocab[merge.replace(" ", "")] = 256 + i
     added = [*SPECIAL, *(f"<|semantic:{code}|>" for code in range(spec.codebook_size))]
     flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
     byte_level = {
@@ -243,7 +233,7 @@ def tokenizer_json(spec: Spec) -> dict[str, Any]:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": False,
-            "vocab": vocab,
+            "vocab": vocabulary(MERGES),
             "merges": MERGES,
         },
     }
@@ -319,19 +309,3 @@ def random_voice(spec: str | Spec, frames: int, text: str, seed: int = 0) -> Voi
     share = (uniform(seed, "voice", (frames, spec.num_codebooks)) + 1) / 2
     codes = torch.from_numpy((share * sizes).astype(np.int64))
     return Voice(torch.zeros(1), codes, text, "icl", "tiny", f"voice {seed}")
-
-
-def _write_shards(folder: Path, weights: dict[str, torch.Tensor], count: int) -> None:
-    files = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
-    names = sorted(weights)
-    where = {name: files[i * count // len(names)] for i, name in enumerate(names)}
-    for file in files:
-        part = {name: weights[name] for name in names if where[name] == file}
-        save_file(part, folder / file, metadata={"format": "pt"})
-    total = sum(w.numel() * w.element_size() for w in weights.values())
-    index = {"metadata": {"total_size": total}, "weight_map": where}
-    _write_json(folder / "model.safetensors.index.json", index)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")

@@ -58,6 +58,8 @@ __all__ = [
     "reference_wave",
     "uniform",
     "write_checkpoint",
+    "write_json",
+    "write_weights",
 ]
 
 
@@ -87,18 +89,15 @@ def write_checkpoint(
     folder = Path(folder)
     codec = folder / "speech_tokenizer"
     codec.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "config.json", main_config(spec))
-    _write_json(folder / "generation_config.json", generation_config(generation))
+    write_json(folder / "config.json", main_config(spec))
+    write_json(folder / "generation_config.json", generation_config(generation))
     _write_tokenizer(folder)
-    _write_json(codec / "config.json", codec_config(spec))
+    write_json(codec / "config.json", codec_config(spec))
     for name in released_files.UNCHANGED:
         shutil.copyfile(released_files.COMMON / name, folder / name)
     weights = _draw("main", spec, seed, dtype)
-    if num_shards == 1:
-        metadata = None if spec.type == "base" else {"format": "pt"}  # as released
-        save_file(weights, folder / "model.safetensors", metadata)
-    else:
-        _write_shards(folder, weights, num_shards)
+    metadata = None if spec.type == "base" and num_shards == 1 else {"format": "pt"}  # as released
+    write_weights(folder, weights, num_shards, metadata)
     part = "whole codec" if has_audio_encoder else "decoder"
     save_file(_draw(part, spec, seed, codec_dtype), codec / "model.safetensors")
     return folder
@@ -201,22 +200,32 @@ def _fan_in(name: str, shape: tuple[int, ...]) -> int:
 
 
 def _write_tokenizer(folder: Path) -> None:
-    _write_json(folder / "vocab.json", vocabulary())
+    write_json(folder / "vocab.json", vocabulary())
     (folder / "merges.txt").write_text(merges(), encoding="utf-8")
-    _write_json(folder / "tokenizer_config.json", tokenizer_config())
+    write_json(folder / "tokenizer_config.json", tokenizer_config())
 
 
-def _write_shards(folder: Path, weights: dict[str, torch.Tensor], count: int) -> None:
-    files = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+def write_weights(
+    folder: Path,
+    weights: dict[str, torch.Tensor],
+    num_files: int,
+    metadata: dict[str, str] | None,
+) -> None:
+    """Write model.safetensors, or several files and their index."""
+    if num_files == 1:
+        save_file(weights, folder / "model.safetensors", metadata)
+        return
+    files = [f"model-{i + 1:05d}-of-{num_files:05d}.safetensors" for i in range(num_files)]
     names = sorted(weights)
-    where = {name: files[i * count // len(names)] for i, name in enumerate(names)}
+    where = {name: files[i * num_files // len(names)] for i, name in enumerate(names)}
     for file in files:
         part = {name: weights[name] for name in names if where[name] == file}
-        save_file(part, folder / file, metadata={"format": "pt"})
+        save_file(part, folder / file, metadata)
     total = sum(w.numel() * w.element_size() for w in weights.values())
     index = {"metadata": {"total_size": total}, "weight_map": where}
-    _write_json(folder / "model.safetensors.index.json", index)
+    write_json(folder / "model.safetensors.index.json", index)
 
 
-def _write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with indents, as released."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")

@@ -7,6 +7,7 @@ raises where the released file lacks a key. What may differ in keys as well is n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,36 +157,18 @@ SPECS = {
         decoder_dim=16,
         sliding_window=5,
     ),
+}
+SPECS |= {
     # With a speaker encoder and a speech encoder, as cloning needs them; the released rates.
-    "base": Spec(
+    "base": replace(SPECS["custom_voice"], type="base", speakers=(), dialects=()),
+    # Shorter frames, so that references have many.
+    "base_wide": replace(
+        SPECS["custom_voice_wide"],
         type="base",
-        size="0b6",
-        num_codebooks=16,
-        codebook_size=64,
-        talker=Transformer(48, 96, layers=2, heads=3, kv_heads=3),
-        predictor=Transformer(48, 112, layers=2, heads=3, kv_heads=1),
-        text_width=40,
-        upsample_rates=(8, 5, 4, 3),
-        upsampling_ratios=(2, 2),
-        decoder_dim=32,
-        sliding_window=8,
-        wave_gain=0.12,
-        encoder_ratios=(8, 6, 5, 4),
-    ),
-    # Talker wider than the predictor; shorter frames, so that references have many.
-    "base_wide": Spec(
-        type="base",
-        size="1b7",
-        num_codebooks=4,
-        codebook_size=128,
-        talker=Transformer(64, 160, layers=3, heads=4, kv_heads=2),
-        predictor=Transformer(32, 64, layers=2, heads=2, kv_heads=1),
-        text_width=56,
         upsample_rates=(5, 3, 4),
-        upsampling_ratios=(2, 2),
-        decoder_dim=24,
-        sliding_window=6,
         encoder_ratios=(6, 5, 4),
+        speakers=(),
+        dialects=(),
     ),
 }
 # One layer in each network, where how many there are is not the point.
@@ -347,12 +330,12 @@ def token_ids() -> dict[str, int]:
     return {token["content"]: int(i) for i, token in added_tokens().items()}
 
 
-def vocabulary() -> dict[str, int]:
+def vocabulary(merges: Sequence[str] = MERGES) -> dict[str, int]:
     """vocab.json: bytes and merges; the added tokens are not in it, as in the release."""
     units = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in units]
     vocab = {chr(byte if byte in units else 256 + rest.index(byte)): byte for byte in range(256)}
-    return vocab | {merge.replace(" ", ""): 256 + i for i, merge in enumerate(MERGES)}
+    return vocab | {merge.replace(" ", ""): 256 + i for i, merge in enumerate(merges)}
 
 
 def merges() -> str:

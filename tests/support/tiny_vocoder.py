@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,27 @@ def random_codes(config: VocoderConfig, batch: int, frames: int, seed: int = 0) 
     codes[0, :, 0] = 0
     codes[-1, :, -1] = config.semantic_codes - 1
     return codes
+
+
+def in_two_lanes(
+    vocoder: Callable[..., Tensor], codes_of: Callable[[int], Tensor], sizes: Any
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Decode rows one after the other in two lanes; yield the samples of each, and of it alone.
+
+    Args:
+        codes_of: makes (2, K, F) codes, also for the gaps, where they must not matter.
+        sizes: what has `gap_frames` and `samples_per_frame`.
+    """
+    order, gap, width = [7, 20, 1, 11], sizes.gap_frames, sizes.samples_per_frame
+    frames = sum(order) + gap * len(order) + 4
+    codes, positions, places = codes_of(frames), torch.full((2, frames), -1), []
+    for lane, lengths in enumerate([order, order[::-1]]):
+        start = 0
+        for length in lengths:
+            positions[lane, start : start + length] = torch.arange(length)
+            places.append((lane, start, start + length))
+            start += length + gap
+    samples = vocoder(codes, positions)
+    for lane, start, end in places:
+        alone = vocoder(codes[lane : lane + 1, :, start:end])[0]
+        yield samples[lane, start * width : end * width], alone

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 SERVER = Path(__file__).with_name("warm_server.py")
 
 
@@ -115,12 +117,40 @@ class WarmProcess:
         return line
 
 
+Process = subprocess.Popen[str] | WarmProcess
+
+
+def start(program: str, args: Sequence[str], env: Mapping[str, str]) -> Process:
+    """Start a program as `python -c` would: as a fork of the server, and where the system has no
+    such forks, and with `--workers`, whose processes Ray starts and ends, as a fresh process.
+    """
+    if sys.platform == "linux" and "--workers" not in args:
+        return WarmProcess(program, args, env)
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", program, *args]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
+
+
 def run_warm(program: str, *args: object, **environment: str) -> str:
     """Return the stdout of a program that starts with torch imported; its exit code must be 0."""
     process = WarmProcess(program, list(map(str, args)), {**os.environ, **environment})
     out, err = process.communicate()
     assert process.returncode == 0, err
     return out
+
+
+def run_with_triton(program: str, folder: Path, *args: object) -> str:
+    """Return the stdout of a program that compiles kernels, whose test is skipped without Triton.
+
+    Args:
+        folder: for the program, whose source Triton reads, and for what is compiled.
+    """
+    pytest.importorskip("triton", reason="triton is not installed")
+    path = folder / "program.py"
+    path.write_text(program)
+    root = Path(__file__).parents[2]
+    place = {"TRITON_CACHE_DIR": str(folder), "PYTHONPATH": f"{root}:{root / 'tests/support'}"}
+    run_it = f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
+    return run_warm(run_it, *args, **place, TRITON_INTERPRET="0")
 
 
 @functools.cache

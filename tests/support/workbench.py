@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from warm_process import WarmProcess
+from warm_process import Process, start
 
 from tts_cli.main import main
 from tts_cli.store.run_file import last_of_runs
@@ -35,8 +34,6 @@ Rows = Sequence[Mapping[str, Any]]
 MakeCheckpoint = Callable[..., Path]
 # What commands made that `run_once` ran -> its copy, and the folder that it was made in.
 _KEPT: dict[tuple[object, ...], tuple[Path, Path]] = {}
-
-Process = subprocess.Popen[str] | WarmProcess
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,15 @@ class Result:
     def json(self) -> Any:
         """Stdout as the one JSON document it must be."""
         return json.loads(self.out)
+
+    def expect(self, code: int, *errors: str, out: str | Sequence[str] = ()) -> Result:
+        """Require an exit code, texts in stderr and one or more in stdout; returns this result."""
+        assert self.code == code, self
+        for text in errors:
+            assert text in self.err, (text, self)
+        for text in [out] if isinstance(out, str) else out:
+            assert text in self.out, (text, self)
+        return self
 
 
 @dataclass(frozen=True)
@@ -197,29 +203,17 @@ class Workbench:
         given = [manifest, "--out", self.folder / out, "--model", model or self.model]
         return ["synth", *map(str, [*given, "--device", "cpu", *flags])]
 
-    def start(self, args: Sequence[str], patch: str = "", *, is_fresh: bool = False) -> Process:
+    def start(self, args: Sequence[str], patch: str = "") -> Process:
         """Start a command in a process of its own, one thread a library.
-
-        A fork of a process that has torch already; with `--workers`, whose processes Ray starts and
-        ends, and where the system has no such forks, a fresh one.
 
         Args:
             patch: Python that is run first, to make something slow or deadly.
-            is_fresh: no fork: nothing is imported yet.
         """
         program = (
             f"import sys\nfrom tts_cli.main import main\n{patch}\nsys.exit(main(sys.argv[1:]))"
         )
         env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        if sys.platform == "linux" and "--workers" not in args and not is_fresh:
-            return WarmProcess(program, args, env)
-        return subprocess.Popen(
-            [sys.executable, "-c", program, *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
+        return start(program, args, env)
 
     def wait_for_rows(self, count: int, process: Process, out: str = "out") -> None:
         """Wait until a process has recorded at least `count` rows."""

@@ -22,7 +22,6 @@ Ends with 1 if a row that lost half of its words is ok, or if a test sentence fa
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -37,6 +36,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from scripts import load_script  # noqa: E402
+
 RECIPE = ROOT / "samples" / "voice" / "recipe"
 TEST_FILES = ("sentences.txt", "sentences_fresh.txt", "sentences_dev.txt")
 VOICES = ("arthur", "clara", "ewan")
@@ -208,12 +210,7 @@ class Piece(NamedTuple):
 @cache
 def recipe_score() -> Any:
     """The recogniser of the sample voice's recipe."""
-    spec = importlib.util.spec_from_file_location("voice_score", RECIPE / "score.py")
-    assert spec is not None
-    assert spec.loader is not None
-    score = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(score)
-    return score
+    return load_script(RECIPE / "score.py")
 
 
 def words_heard(piece: Piece) -> list[str]:

@@ -92,13 +92,12 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=40, help="of a window")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--verify-device", help="where it hears; as --device")
     args = parser.parse_args()
     out = args.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     sizes = {"max_target_positions": args.tokens + BEHIND_PROMPT, **SHAPES[args.whisper]}
     whisper = write_tiny_whisper(out / "whisper", scale=1.0, half=args.device != "cpu", **sizes)
-    asr: list[object] = ["--verify", whisper, "--verify-device", args.verify_device or args.device]
+    asr: list[object] = ["--verify", whisper, "--verify-device", args.device]
     flags: list[object] = ["--device", args.device]
     for name, count in (("warm", min(WARM_ROWS, args.rows)), ("rows", args.rows)):
         write_rows(out / f"{name}.jsonl", count)

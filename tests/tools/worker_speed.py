@@ -3,7 +3,6 @@ nothing is lost or spoken twice.
 
     python tests/tools/worker_speed.py FOLDER [--rows 4096] [--workers 2] [--batch 256]
         [--model synthetic:qwen3-tts-0.6b] [--device auto] [--runs warm,one,workers,killed]
-        [--tree DIR]
 
 speaks the benchmark's rows (`samples/benchmark.py`) four times: a few by one process, so that
 kernels are compiled; all by one process; all by workers; and all by workers of which one is killed
@@ -19,7 +18,6 @@ Graphs that are recorded while rows are spoken belong to speaking, in both.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
@@ -31,7 +29,6 @@ import time
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -39,18 +36,9 @@ sys.path.append(str(ROOT / "tests" / "support"))
 
 from cpu_watch import CpuWatch  # noqa: E402
 from processes import workers_of  # noqa: E402
+from scripts import load_script  # noqa: E402
 
 WARM_ROWS = 300  # more than a batch, so that slots are refilled
-
-
-def benchmark() -> ModuleType:
-    """`samples/benchmark.py`, which is in no package."""
-    spec = importlib.util.spec_from_file_location("benchmark", ROOT / "samples" / "benchmark.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def lines_of(journal: Path) -> int:
@@ -77,15 +65,15 @@ class Runs:
         options, out = self.options, self.options.folder.absolute() / name
         shutil.rmtree(out, ignore_errors=True)
         manifest = out.parent / f"{num_rows}.jsonl"
-        manifest.write_text("".join(f"{line}\n" for line in benchmark().rows(num_rows)))
+        benchmark = load_script(ROOT / "samples" / "benchmark.py")
+        manifest.write_text("".join(f"{line}\n" for line in benchmark.rows(num_rows)))
         command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
         command += ["--model", options.model, "--max-batch", str(options.batch)]
         command += ["--device", options.device, "--progress", "none", *flags]
         started_s = time.monotonic()
-        tree = str(options.tree.absolute())
-        path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path}
-        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
         watch = CpuWatch(process.pid)
         if kill_at is not None:
             args = (process, out / "timings.jsonl", kill_at)
@@ -241,7 +229,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="synthetic:qwen3-tts-0.6b")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--runs", default="warm,one,workers,killed", help="which, in this order")
-    parser.add_argument("--tree", type=Path, default=ROOT, help="sources of the command")
     return parser.parse_args()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,12 +31,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-def python(tree: Path, program: str, *args: object, **variables: str) -> str:
+def python(tree: Path, program: str, *args: str) -> str:
     """What a program says that has these sources, and those of models from here."""
     environment = {**os.environ, "PYTHONPATH": f"{tree}:{ROOT}", "XDG_CONFIG_HOME": str(tree)}
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, args)],
-        env=environment | variables,
+        [sys.executable, "-c", program, *args],
+        env=environment,
         cwd=tree,
         capture_output=True,
         text=True,
@@ -44,40 +45,64 @@ def python(tree: Path, program: str, *args: object, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-CLI = "import sys, tts_cli.main as m; print(m.__file__, flush=True); sys.exit(m.main(sys.argv[1:]))"
+COMMANDS = """
+import contextlib, io, json, os, sys
+from pathlib import Path
+import tts_cli.main as m
+print(m.__file__)
+Path("tts-cli").mkdir(exist_ok=True)
+for text, variables, args in json.loads(sys.argv[1]):
+    Path("tts-cli/tts-cli.toml").write_text(text)
+    said, before = io.StringIO(), dict(os.environ)
+    os.environ.update(variables)
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        m.main(args)
+    os.environ.clear()
+    os.environ.update(before)
+    print(json.dumps(said.getvalue()))
+"""
 
 
-@pytest.mark.parametrize("command", ["synth", "say", "book", "validate"])
-def test_help_has_it(tree: Path, command: str) -> None:
-    said = python(tree, CLI, command, "--help-all")
-    section = said.partition("Speech (fields of a row take precedence):\n")[2].partition("\n\n")[0]
-    assert "  --warmth W  " in section
-    assert "How warm it sounds. [default: as it comes]" in " ".join(section.split())
+def commands(tree: Path, *steps: tuple[str, dict[str, str], list[str]]) -> list[str]:
+    """What commands say, one after the other in one process.
+
+    Args:
+        steps: the settings file, variables and arguments of each.
+    """
+    return [json.loads(line) for line in python(tree, COMMANDS, json.dumps(steps)).splitlines()[1:]]
 
 
-@pytest.mark.slow
+def test_help_has_it(tree: Path) -> None:
+    steps = (("", {}, [name, "--help-all"]) for name in ("synth", "say", "book", "validate"))
+    for said in commands(tree, *steps):
+        title = "Speech (fields of a row take precedence):\n"
+        section = said.partition(title)[2].partition("\n\n")[0]
+        assert "  --warmth W  " in section
+        assert "How warm it sounds. [default: as it comes]" in " ".join(section.split())
+
+
 def test_where_its_value_comes_from(tree: Path) -> None:
-    file = tree / "tts-cli" / "tts-cli.toml"
-    file.parent.mkdir(exist_ok=True)
-
-    def shown(**variables: str) -> str:
-        said = python(tree, CLI, "config", "show", "say", **variables)
-        return next(line for line in said.splitlines() if "warmth" in line)
-
-    assert shown().split() == ["warmth", "-", "built-in"]
-    file.write_text("warmth = 0.5\n")
-    assert shown().split()[1:3] == ["0.5", f"{file}:1"]
-    assert shown(TTS_CLI_WARMTH="1.5").split()[1:3] == ["1.5", "TTS_CLI_WARMTH"]
-    file.write_text("warmth = 3\n")
-    said = python(tree, CLI, "config", "show", "say")
-    assert f"{file}:1: warmth: --warmth must be 0 to 2, not 3.0" in said
-    file.unlink()
-    rows = tree / "rows.txt"
+    rows, file = tree / "rows.txt", tree / "tts-cli" / "tts-cli.toml"
     rows.write_text("Hello.\n")
-    assert "--warmth must be 0 to 2, not 3.0" in python(tree, CLI, "validate", rows, "--warmth", 3)
-    said = python(tree, CLI, "validate", rows, TTS_CLI_WARMTH="x")
-    assert "'--warmth' (from TTS_CLI_WARMTH): 'x' is not a valid float" in said
-    assert "did you mean TTS_CLI_WARMTH" in python(tree, CLI, "validate", rows, TTS_CLI_WARMT="1")
+    show, validate = ["config", "show", "say"], ["validate", str(rows)]
+    *shown, wrong, flag, variable, misspelt = commands(
+        tree,
+        ("", {}, show),
+        ("warmth = 0.5\n", {}, show),
+        ("warmth = 0.5\n", {"TTS_CLI_WARMTH": "1.5"}, show),
+        ("warmth = 3\n", {}, show),
+        ("", {}, [*validate, "--warmth", "3"]),
+        ("", {"TTS_CLI_WARMTH": "x"}, validate),
+        ("", {"TTS_CLI_WARMT": "1"}, validate),
+    )
+    found = [next(line.split() for line in said.splitlines() if "warmth" in line) for said in shown]
+    assert found[0] == ["warmth", "-", "built-in"]
+    assert found[1][1:3] == ["0.5", f"{file}:1"]
+    assert found[2][1:3] == ["1.5", "TTS_CLI_WARMTH"]
+    assert f"{file}:1: warmth: --warmth must be 0 to 2, not 3.0" in wrong
+    assert "--warmth must be 0 to 2, not 3.0" in flag
+    assert "'--warmth' (from TTS_CLI_WARMTH): 'x' is not a valid float" in variable
+    assert "did you mean TTS_CLI_WARMTH" in misspelt
 
 
 def test_who_reads_settings_back_has_it(tree: Path) -> None:

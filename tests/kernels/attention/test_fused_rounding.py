@@ -6,11 +6,10 @@ none. The default of Triton's fusion has changed before and changes again with 3
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
-from warm_process import run_warm
+from warm_process import run_with_triton
 
 from kernels.launch.dispatch import jit, tl
 
@@ -56,14 +55,7 @@ def test_no_product_is_joined_with_the_sum_behind_it(
     product: str, is_fused: bool, tmp_path: Path
 ) -> None:
     """What a plain product would become tells that the test sees it."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("triton is not installed")
-    program = tmp_path / "program.py"  # Triton reads the source of what it compiles
-    program.write_text(PROGRAM)
-    root = str(Path(__file__).parents[3])
-    place = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root, "TRITON_INTERPRET": "0"}
-    run_it = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
-    fused = [int(line) for line in run_warm(run_it, product, **place).split()]
+    fused = [int(line) for line in run_with_triton(PROGRAM, tmp_path, product).split()]
     assert len(fused) == 2
     assert all(count > 0 for count in fused) if is_fused else fused == [0, 0]
 

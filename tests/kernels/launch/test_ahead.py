@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from warm_process import run_warm
+from warm_process import run_with_triton
 
 from kernels.launch import ahead, dispatch, hooks
 from kernels.launch.compilation import watch
@@ -208,18 +207,8 @@ print(*[type(kernel).__name__ for kernel in kernels.values()])
 
 @pytest.mark.slow
 def test_the_installed_triton_compiles_ahead_and_launches_nothing(tmp_path: Path) -> None:
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("triton is not installed")
-    program = tmp_path / "program.py"  # Triton reads the source of what it compiles
-    program.write_text(PROGRAM)
-    root = Path(__file__).parents[3]
-    place = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": f"{root}:{root / 'tests/support'}"}
-    run_it = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
-    assert run_warm(run_it, **place, TRITON_INTERPRET="0").split() == [
-        "2",
-        "CompiledKernel",
-        "CompiledKernel",
-    ]
+    said = run_with_triton(PROGRAM, tmp_path).split()
+    assert said == ["2", "CompiledKernel", "CompiledKernel"]
 
 
 @pytest.mark.gpu

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from warm_process import run_warm
+from warm_process import run_with_triton
 
 from kernels.launch.early_launch import dependent_launches
 from kernels.launch.gluon import HAS_GLUON
@@ -115,15 +114,8 @@ for shape, is_gated, parts in (((6144, 1024), True, 1), ((1024, 3072), False, 4)
 
 def test_it_is_compiled_and_asks_before_it_waits(tmp_path: Path) -> None:
     """Without a GPU: by each Triton that it is known for, as far as it is installed."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("triton is not installed")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    root = str(Path(__file__).parents[3])
-    place = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root, "TRITON_INTERPRET": "0"}
-    run_it = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
     # A product a step of 16 of K.
-    assert run_warm(run_it, **place).split() == ["True", "64", "True", "48"]
+    assert run_with_triton(PROGRAM, tmp_path).split() == ["True", "64", "True", "48"]
 
 
 @pytest.mark.gpu

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
-from warm_process import run_warm
+from warm_process import run_with_triton
 
 from kernels.linear import few_rows as module
 from kernels.linear.few_rows import (
@@ -206,10 +205,6 @@ print(len(met))
 """
 
 
-def test_a_kernel_of_a_tile_serves_any_number_of_rows() -> None:
+def test_a_kernel_of_a_tile_serves_any_number_of_rows(tmp_path: Path) -> None:
     """Rows that 16 divides, one row and all others were three kernels, to the same instructions."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("triton is not installed")
-    root = Path(__file__).parents[3]
-    place = {"PYTHONPATH": f"{root}:{root / 'tests/support'}", "TRITON_INTERPRET": "0"}
-    assert run_warm(PROGRAM, **place) == "3\n"
+    assert run_with_triton(PROGRAM, tmp_path) == "3\n"

@@ -20,6 +20,7 @@ from clones import encode
 from official_package import Line, Reference
 from parity import as_request, check_codes, check_row, check_samples
 from speak import speak
+from torch import Tensor
 
 from models.base import SpeechRequest, Voice
 from models.qwen3_tts.model import Qwen3TTS
@@ -67,17 +68,22 @@ def test_goldens_are_worth_comparing_with(clone_golden: Any) -> None:
     assert all(len(book.unique()) > 4 for book in codes.T)
 
 
+def check_references(golden: Any, model: SpeechModel) -> list[tuple[Tensor, Tensor | None]]:
+    """Encode all references at once, compare them with the golden ones and return them."""
+    found = model.encode_voices(list(golden.waves.values()), ["icl"] * len(golden.waves))
+    for name, (embedding, codes) in zip(golden.waves, found, strict=True):
+        assert codes is not None
+        check_codes(name, codes, golden.tensors[f"reference.{name}"].long())
+        expected = golden.tensors[f"embedding.{name}"]
+        torch.testing.assert_close(embedding, expected, rtol=0, atol=EMBEDDING_TOLERANCE)
+    return found
+
+
 def test_references_equal_the_official_encoders(
     clone_golden: Any, clone_model: SpeechModel
 ) -> None:
-    names = list(clone_golden.waves)
-    waves = [clone_golden.waves[name] for name in names]
-    found = clone_model.encode_voices(waves, ["icl"] * len(waves))
-    for name, (embedding, codes) in zip(names, found, strict=True):
-        assert codes is not None
-        check_codes(name, codes, clone_golden.tensors[f"reference.{name}"].long())
-        expected = clone_golden.tensors[f"embedding.{name}"]
-        torch.testing.assert_close(embedding, expected, rtol=0, atol=EMBEDDING_TOLERANCE)
+    found = check_references(clone_golden, clone_model)
+    waves = list(clone_golden.waves.values())
     by_vector_only = clone_model.encode_voices(waves, ["xvec"] * len(waves))
     for (embedding, none), (expected, _) in zip(by_vector_only, found, strict=True):
         assert none is None
@@ -90,15 +96,7 @@ def test_batched_encoding_equals_the_official_encoders(
     # Clips end inside frames, beside longer ones: each is filled up where it ends.
     assert clone_model.voices is not None
     monkeypatch.setattr(clone_model.voices, "use_batches", True)
-    names = list(clone_golden.waves)
-    found = clone_model.encode_voices(
-        [clone_golden.waves[name] for name in names], ["icl"] * len(names)
-    )
-    for name, (embedding, codes) in zip(names, found, strict=True):
-        assert codes is not None
-        check_codes(name, codes, clone_golden.tensors[f"reference.{name}"].long())
-        expected = clone_golden.tensors[f"embedding.{name}"]
-        torch.testing.assert_close(embedding, expected, rtol=0, atol=EMBEDDING_TOLERANCE)
+    check_references(clone_golden, clone_model)
 
 
 def test_mel_filters_equal_librosas(clone_golden: Any) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import shutil
 from collections.abc import Callable
-from operator import delitem
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,14 @@ def test_codebooks_beyond_those_kept_may_be_missing(checkpoint: Write) -> None:
     assert torch.equal(codes, expected)
 
 
+def edit(folder: Path, path: str, keys: tuple[str, ...], change: Callable[[Any], object]) -> None:
+    """Change the section of a config that has the last of some keys."""
+    file = folder / ("speech_tokenizer/config.json" if path == "codec" else path)
+    config = json.loads(file.read_text(encoding="utf-8"))
+    change(functools.reduce(operator.getitem, keys[:-1], config))
+    file.write_text(json.dumps(config), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("path", "keys", "value", "message"),
     [
@@ -181,13 +190,7 @@ def test_encoder_configs_are_read_strictly(
     path: str, keys: tuple[str, ...], value: object, message: str, checkpoint: Write
 ) -> None:
     folder = checkpoint("base")
-    file = folder / ("speech_tokenizer/config.json" if path == "codec" else path)
-    config = json.loads(file.read_text(encoding="utf-8"))
-    target = config
-    for key in keys[:-1]:
-        target = target[key]
-    target[keys[-1]] = value
-    file.write_text(json.dumps(config), encoding="utf-8")
+    edit(folder, path, keys, lambda section: section.update({keys[-1]: value}))
     with pytest.raises(CheckpointError, match=message):
         describe(str(folder))
 
@@ -207,13 +210,7 @@ def test_missing_encoder_keys_are_named(
     path: str, keys: tuple[str, ...], checkpoint: Write
 ) -> None:
     folder = checkpoint("base")
-    file = folder / ("speech_tokenizer/config.json" if path == "codec" else path)
-    config = json.loads(file.read_text(encoding="utf-8"))
-    target = config
-    for key in keys[:-1]:
-        target = target[key]
-    delitem(target, keys[-1])
-    file.write_text(json.dumps(config), encoding="utf-8")
+    edit(folder, path, keys, lambda section: section.pop(keys[-1]))
     with pytest.raises(CheckpointError, match=rf"key '{keys[-1]}' is missing"):
         describe(str(folder))
 

@@ -260,7 +260,9 @@ class TestSynthetic:
             text_width=8,
             predictor_vocab_size=9,
         )
-        codec = replace(VocoderConfig.released(), decoder_dim=16)
+        codec = VocoderConfig.released()
+        frames = replace(codec.frames, width=64, mlp_width=64, num_layers=1)
+        codec = replace(codec, latent_dim=64, frames=frames, decoder_dim=16)
         cpu = torch.device("cpu")
         one, same, other = (
             load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny, codec=codec)

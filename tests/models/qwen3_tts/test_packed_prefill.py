@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from fakes import FakeCapturer
-from speak import Row, speak
+from speak import assert_same, speak
 from tiny_qwen3_tts import THINNEST, write_checkpoint
 
 from models.base import SpeechRequest
@@ -37,12 +37,6 @@ def requests(count: int) -> list[SpeechRequest]:
         SpeechRequest("the thing " * (1 + 3 * row % 7), "dora", seed=row, max_frames=FRAMES)
         for row in range(count)
     ]
-
-
-def assert_same(rows: list[Row], expected: list[Row]) -> None:
-    for row, other in zip(rows, expected, strict=True):
-        assert torch.equal(row.codes, other.codes)
-        assert row.finish_reason == other.finish_reason
 
 
 def pack(model: Qwen3TTS) -> FakeCapturer:

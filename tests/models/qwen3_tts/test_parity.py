@@ -17,7 +17,7 @@ import tiny_qwen3_tts as tiny
 import torch
 import torch.nn.functional as F
 from official_package import Line
-from parity import as_request, check_codes, check_row, check_samples
+from parity import as_request, check_codes, check_drawn, check_row, check_samples, load_draws
 from safetensors.torch import load_file
 from speak import speak
 from torch import Tensor
@@ -29,7 +29,6 @@ from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
-ORACLE = Path(__file__).parents[2] / "oracle"
 SAMPLE_VOICE = Path(__file__).parents[3] / "samples" / "voice" / "checkpoint"
 
 
@@ -101,19 +100,10 @@ def test_gpu_float32_equals_official(
         check_row(golden, row, ours)
 
 
-def load_draws() -> list[tuple[dict[str, Any], Tensor, Tensor]]:
-    """Settings, logits and official probabilities of the golden draws."""
-    cases = json.loads((ORACLE / "golden_draws.json").read_text(encoding="utf-8"))["cases"]
-    tensors = load_file(ORACLE / "golden_draws.safetensors")
-    return [
-        (case, tensors[f"logits.{i}"], tensors[f"probabilities.{i}"])
-        for i, case in enumerate(cases)
-    ]
-
-
-@pytest.mark.parametrize("index", range(len(load_draws())))
-def test_draws_follow_the_official_probabilities(index: int) -> None:
-    case, logits, probabilities = load_draws()[index]
+@pytest.mark.parametrize(("case", "logits", "probabilities"), load_draws("golden_draws"))
+def test_draws_follow_the_official_probabilities(
+    case: dict[str, Any], logits: Tensor, probabilities: Tensor
+) -> None:
     rows, vocab = 997, len(logits)
     uniform = (torch.arange(rows) + 0.5) / rows
     processors: dict[str, Any] = {}
@@ -145,10 +135,7 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
         torch.empty(rows, dtype=torch.int64),
         **processors,
     )
-    assert bool((probabilities[drawn] > 0).all()), "an id was drawn that the package had ruled out"
-    frequency = torch.bincount(drawn, minlength=vocab) / rows
-    # An even grid of uniforms hits each id within one grid step of its probability.
-    assert float((frequency - probabilities).abs().max()) < 1.5 / rows
+    check_drawn(drawn, probabilities)
 
 
 FRESH_LINES = {

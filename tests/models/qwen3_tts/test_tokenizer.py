@@ -184,6 +184,14 @@ def test_ids_are_those_of_transformers(folder: Path) -> None:
         assert ours.encode(text, add_special_tokens=False).ids == expected, text
 
 
+def with_settings(folder: Path, tmp_path: Path, change: dict[str, Any]) -> Path:
+    """Return a copy of a tokenizer with other settings."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    settings = json.loads((copy / "tokenizer_config.json").read_text(encoding="utf-8"))
+    write_json(copy / "tokenizer_config.json", {**settings, **change})
+    return copy
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -195,9 +203,7 @@ def test_ids_are_those_of_transformers(folder: Path) -> None:
 def test_tokens_that_settings_only_name_get_the_same_ids(
     change: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    settings = json.loads((copy / "tokenizer_config.json").read_text(encoding="utf-8"))
-    write_json(copy / "tokenizer_config.json", {**settings, **change})
+    copy = with_settings(folder, tmp_path, change)
     ours, theirs = read_released(copy), read_by_transformers(copy)
     assert ours.get_vocab() == theirs.get_vocab()
     text = "a<stop> <one><two>"
@@ -216,9 +222,7 @@ def test_tokens_that_settings_only_name_get_the_same_ids(
 def test_other_settings_are_left_to_transformers(
     change: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    settings = json.loads((copy / "tokenizer_config.json").read_text(encoding="utf-8"))
-    write_json(copy / "tokenizer_config.json", {**settings, **change})
+    copy = with_settings(folder, tmp_path, change)
     assert not is_as_released(copy)
 
 

@@ -36,7 +36,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("checkpoint")
     if request.param == "qwen3_tts":
         return tiny_qwen3_tts.write_checkpoint(folder, tiny_qwen3_tts.THINNEST)
-    return tiny_fish_speech.write_checkpoint(folder, "wide", 2)
+    return tiny_fish_speech.write_checkpoint(folder, "small", 2)
 
 
 class Shapes:

@@ -14,7 +14,7 @@ import pytest
 import tiny_fish_speech as tiny
 import torch
 from fakes import FakeCapturer
-from speak import Row, speak
+from speak import Row, assert_same, speak
 
 from models.base import Prompt, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
@@ -78,12 +78,6 @@ def whole(model: DualAR, run: Callable[[], list[Row]]) -> list[Row]:
         return run()
     finally:
         model.packed.shares = shares  # type: ignore[method-assign]
-
-
-def assert_same(rows: list[Row], expected: list[Row]) -> None:
-    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
-        assert row.finish_reason == other.finish_reason, index
-        assert torch.equal(row.codes, other.codes), index
 
 
 @pytest.mark.parametrize(("max_batch", "has_graphs"), [(2, False), (4, True), (16, True)])

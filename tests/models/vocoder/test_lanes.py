@@ -9,6 +9,7 @@ import tiny_vocoder
 import torch
 from fakes import FakeCapturer, cut_by, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
+from tiny_vocoder import in_two_lanes
 from torch import Tensor
 
 from kernels.launch import dispatch
@@ -54,22 +55,13 @@ def assert_close(waves: list[Tensor], expected: list[Tensor]) -> None:
 def test_rows_one_behind_the_other_do_not_hear_each_other(variant: str) -> None:
     config = tiny_vocoder.config(variant)
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
-    sizes, gap, width = [7, 20, 1, 11], config.gap_frames, config.samples_per_frame
-    frames = sum(sizes) + gap * len(sizes) + 4
-    codes = torch.randint(0, config.semantic_codes, (2, config.num_codebooks, frames))
-    positions = torch.full((2, frames), -1)
-    places = []
-    for lane, order in enumerate([sizes, sizes[::-1]]):
-        start = 0
-        for size in order:
-            positions[lane, start : start + size] = torch.arange(size)
-            places.append((lane, start, size))
-            start += size + gap
-    samples = vocoder(codes, positions)
-    for lane, start, size in places:
-        expected = vocoder(codes[lane : lane + 1, :, start : start + size])[0]
+
+    def codes(frames: int) -> Tensor:
+        return torch.randint(0, config.semantic_codes, (2, config.num_codebooks, frames))
+
+    for found, expected in in_two_lanes(vocoder, codes, config):
         assert expected.abs().max() > 0.01
-        assert_close([samples[lane, start * width : (start + size) * width]], [expected])
+        assert_close([found], [expected])
 
 
 @pytest.mark.parametrize("variant", tiny_vocoder.VARIANTS)

@@ -41,7 +41,7 @@ def test_the_true_peak_is_between_the_samples_and_across_blocks() -> None:
     assert found.peak_dbtp == pytest.approx(20 * math.log10(0.5), abs=0.2)
 
 
-def test_ffmpeg_measures_the_same(tmp_path: object) -> None:
+def test_ffmpeg_measures_the_same() -> None:
     av = pytest.importorskip("av")
     data = encode(bursts(20, 44_100), 44_100, "mp3", "MPEG_LAYER_III", kbps=192)
     found = inspect(io.BytesIO(data))

@@ -26,7 +26,7 @@ def filled(out: Path | None) -> Spool[dict[str, Any]]:
     return found
 
 
-def test_in_memory(tmp_path: Path) -> None:
+def test_in_memory() -> None:
     for count in (0, 1, 255, 256, 257):
         found: Spool[int] = Spool("speeches", None)
         for number in range(count):

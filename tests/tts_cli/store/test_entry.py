@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
-from properties import holds_for
+from properties import JSON, holds_for
 
 from tts_cli.atomic import parse_line
 from tts_cli.core import Finish, Kind, Remark, Role, Status
@@ -277,13 +277,6 @@ def test_numbers_are_rounded() -> None:
         replace(TAKE, rtf=0.1234567, write_ms=1.23456, peak_dbfs=-3.00049).to_line()
     )
     assert (values["rtf"], values["write_ms"], values["peak_dbfs"]) == (0.123457, 1.235, -3.0)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values),
-    max_leaves=5,
-)
 
 
 @holds_for(st.dictionaries(st.sampled_from([*FIELDS, "theirs"]), JSON, max_size=6))

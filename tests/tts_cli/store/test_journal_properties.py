@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from properties import holds_for
+from properties import JSON, holds_for
 from store_bench import is_done
 
 from tts_cli.core import Status
@@ -37,11 +37,6 @@ ENTRIES = st.tuples(
     st.one_of(st.none(), st.text(max_size=10), st.text(st.characters(exclude_categories=[]))),
 )
 APPENDS = st.lists(st.lists(ENTRIES, min_size=1, max_size=3), max_size=8)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values),
-    max_leaves=5,
-)
 # Lines of nobody: bytes, JSON of any shape, and records of ids that no other line has.
 BYTES = st.binary(max_size=40).map(lambda raw: b"?" + raw.replace(b"\n", b""))
 SHAPES = JSON.filter(lambda value: not isinstance(value, dict)).map(

@@ -52,9 +52,7 @@ class TestStagedFiles:
         assert bench.files() == before
         assert bench.facts() == [(1, "ok", "own", None)]
 
-    def test_of_an_entry_that_another_one_replaced_are_removed(
-        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_an_entry_that_another_one_replaced_are_removed(self, bench: StoreBench) -> None:
         first = bench.keep(1)
         data = bench.files()["a.wav"]
         bench.keep(2, take=2)

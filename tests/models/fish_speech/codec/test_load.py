@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fakes import cut_by, lanes_runner, record
 from safetensors import safe_open
 from safetensors.torch import load_file
 from synthetic import load_synthetic
+from tiny_vocoder import in_two_lanes
 from torch import Tensor
 
 from models.device.graphs import CudaCapturer
@@ -126,22 +128,8 @@ def test_what_is_beyond_a_codebook_counts_as_its_last_entry(small) -> None:
 
 
 def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
-    config, gap, width = vocoder.config, vocoder.gap_frames, vocoder.samples_per_frame
-    sizes = [7, 20, 1, 11]
-    frames = sum(sizes) + gap * len(sizes) + 4
-    codes = tiny.random_codes(config, 2, frames)  # what lies in the gaps must not matter
-    positions = torch.full((2, frames), -1)
-    places = []
-    for lane, order in enumerate([sizes, sizes[::-1]]):
-        start = 0
-        for size in order:
-            positions[lane, start : start + size] = torch.arange(size)
-            places.append((lane, start, size))
-            start += size + gap
-    samples = vocoder(codes, positions)
-    for lane, start, size in places:
-        expected = vocoder(codes[lane : lane + 1, :, start : start + size])[0]
-        found = samples[lane, start * width : (start + size) * width]
+    codes = functools.partial(tiny.random_codes, vocoder.config, 2)
+    for found, expected in in_two_lanes(vocoder, codes, vocoder):
         assert largest_difference(found, expected) <= SAME
 
 
