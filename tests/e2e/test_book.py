@@ -175,10 +175,7 @@ def test_only_what_changed_is_spoken(told: Workbench) -> None:
     stamps = {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS}
 
     again = speak(bench, STORY)
-    assert (again.code, again.out.splitlines()[0]) == (
-        0,
-        msg.nothing_to_do(11),
-    )
+    assert (again.code, again.out.splitlines()[0]) == (0, msg.nothing_to_do(11))
     assert len(out.lines) == count
     assert {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS} == stamps
 

@@ -89,8 +89,7 @@ def test_one_that_changes_while_it_is_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "moment"),
-    [("removed", "loading"), ("edited", "loading"), ("emptied", "speaking")],
+    ("name", "moment"), [("removed", "loading"), ("edited", "loading"), ("emptied", "speaking")]
 )
 def test_what_was_read_is_spoken(
     bench: Workbench, at: Callable[[str, Callable[[], None]], None], name: str, moment: str

@@ -51,10 +51,7 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     ]
     refs.synth(rows, *CAP, *voices, "--skip-invalid", "--save-codes", model=fish).expect(1)
     out = refs.out()
-    bad = {
-        "unheard": "this checkpoint clones only with icl",
-        "control": "control token <|im_end|>",
-    }
+    bad = {"unheard": "this checkpoint clones only with icl", "control": "control token <|im_end|>"}
     assert out.status() == {r["id"]: "failed" if r["id"] in bad else "ok" for r in rows}
     for name, words in bad.items():
         assert words in out.records[name]["error"]

@@ -21,10 +21,7 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 
-pytestmark = [
-    *(pytest.mark.gpu, pytest.mark.slow),
-    pytest.mark.usefixtures("float32_is_float32"),
-]
+pytestmark = [*(pytest.mark.gpu, pytest.mark.slow), pytest.mark.usefixtures("float32_is_float32")]
 
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 FRAMES = 40

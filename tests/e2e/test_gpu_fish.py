@@ -27,10 +27,7 @@ from models.dual_ar.model import DualAR, DualARTalker
 from models.fish_speech.family import SAMPLING, released_config
 from models.registry import load_model
 
-pytestmark = [
-    *(pytest.mark.gpu, pytest.mark.slow),
-    pytest.mark.usefixtures("float32_is_float32"),
-]
+pytestmark = [*(pytest.mark.gpu, pytest.mark.slow), pytest.mark.usefixtures("float32_is_float32")]
 
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
 FRAMES, MAX_BATCH = 64, 8

@@ -28,10 +28,7 @@ from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
 from tts_cli.engine.pieces import Attempt
 
-pytestmark = [
-    *(pytest.mark.gpu, pytest.mark.slow),
-    pytest.mark.usefixtures("float32_is_float32"),
-]
+pytestmark = [*(pytest.mark.gpu, pytest.mark.slow), pytest.mark.usefixtures("float32_is_float32")]
 
 GREEDY = Sampling(greedy=True, subtalker_greedy=True)
 FRAMES, SAMPLED_FRAMES, TINY_FRAMES = 200, 100, 48
@@ -146,11 +143,7 @@ class TestReleasedSize:
             prompts, slots = [model.prompt(item) for item in items], list(range(count))
             passes += len(packed.groups([prompt.num_tokens for prompt in prompts]))
             found = []
-            for capturer, size in (
-                (packed.runner.capturer, count),
-                (None, count),
-                (None, 1),
-            ):
+            for capturer, size in ((packed.runner.capturer, count), (None, count), (None, 1)):
                 before, packed.runner.capturer = packed.runner.capturer, capturer
                 try:
                     for first in range(0, count, size):

@@ -221,9 +221,7 @@ GOLDEN = {  # of rows as 614cc07 spoke them: their hash, and their codes
 }
 
 
-def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
-    bench: Workbench,
-) -> None:
+def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(bench: Workbench) -> None:
     spec = replace(tiny.SPECS["small"], end_gain=1.0)
     bench.model = tiny.write_checkpoint(bench.folder / "fish", spec, codec=FEW_FRAMES)
     (bench.folder / "a.wav").write_bytes(encoded(tone(1.1)))
@@ -271,7 +269,7 @@ def test_characters_have_their_own(made: Workbench) -> None:
     assert "Anna" in shown.out
     dry = made.synth(rows, *flags, "--dry-run", "--json").json
     assert [(one["of"], one["rows"]) for one in dry["made_voices"]] == [
-        *(("Anna", 2), ("Ben \u2603", 1), ("all rows without a voice", 1)),
+        *(("Anna", 2), ("Ben \u2603", 1), ("all rows without a voice", 1))
     ]
     assert not made.out().path.exists()
     made.synth(rows, *flags).expect(0)

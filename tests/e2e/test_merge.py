@@ -76,10 +76,7 @@ def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> Non
     report = done.report
     assert report["run_id"] == two.report["run_id"]
     assert report["folder"]["ok"] == 8
-    assert [entry["ok"] for entry in report["merged_from"]] == [
-        len(one.records),
-        len(two.records),
-    ]
+    assert [entry["ok"] for entry in report["merged_from"]] == [len(one.records), len(two.records)]
     flags = (*CAP, "--save-codes", "--subtitles", "srt", "--verify-files")
     again = bench.synth(shards, *flags, out="all").expect(0)
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err

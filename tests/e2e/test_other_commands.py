@@ -253,11 +253,7 @@ class TestProfile:
         ],
     )
     def test_mistakes_cost_no_loading(
-        self,
-        bench: Workbench,
-        monkeypatch: pytest.MonkeyPatch,
-        flags: tuple[str, ...],
-        words: str,
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], words: str
     ) -> None:
         monkeypatch.delattr("tts_cli.engine.load.load_model")
         result = bench.run("profile", "--model", bench.model, *flags)

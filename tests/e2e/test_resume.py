@@ -79,12 +79,7 @@ class TestRedone:
         assert [line["id"] for line in done.out().lines].count("sub/b") == 2
 
     @pytest.mark.parametrize(
-        "change",
-        [
-            {"text": "Hello you."},
-            {"voice": "emil"},
-            {"max_frames": 399},
-        ],
+        "change", [{"text": "Hello you."}, {"voice": "emil"}, {"max_frames": 399}]
     )
     def test_a_changed_row(self, done: Workbench, change: dict[str, Any]) -> None:
         before = done.out().files

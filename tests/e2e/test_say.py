@@ -97,10 +97,7 @@ def test_pipes(bench: Workbench, here: Path) -> None:
     [
         (("Hi.", "-o", "a.txt"), "the suffix is not an audio format; use one of .wav, .flac"),
         (("Hi.", "-o", "no/a.wav"), "-o no/a.wav: the folder no does not exist; create it first"),
-        (
-            ("Hi.", "-o", "dir.wav"),
-            "-o dir.wav: is not a regular file; choose another name",
-        ),
+        (("Hi.", "-o", "dir.wav"), "-o dir.wav: is not a regular file; choose another name"),
         (("Hi.", "-o", "a.ogg", "--format", "wav"), "name different formats; leave one out"),
         (("Hi.", "-o", "-", "--json"), "--json and -o - both write to stdout"),
         (("",), "text: is blank"),

@@ -16,10 +16,7 @@ from workbench import Workbench
 
 from tts_cli.cli import messages as msg
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 NUM_ROWS = 10_000 * TIMES
 TEXTS = ("Hello there.", "Good morning to all of you.", "Hm.", "The rain in the street.")

@@ -228,10 +228,7 @@ def test_nothing_of_a_stranger_reaches_the_terminal(
 
 OWN = ("timings.jsonl", "runs.jsonl", "run.json", "checks.jsonl", "takes.json", "book.json")
 BESIDE = ("good.words.json", "good.srt", "good.wav", "good.codes.safetensors")
-KINDS: Sequence[Callable[[Path], None]] = (
-    os.mkfifo,
-    lambda path: path.symlink_to("/dev/zero"),
-)
+KINDS: Sequence[Callable[[Path], None]] = (os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
 
 
 @pytest.mark.parametrize("name", [*OWN, *BESIDE])

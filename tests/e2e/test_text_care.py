@@ -110,7 +110,7 @@ class TestLexiconTest:
             "treated as english"
         )
         assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
-            *("by", f"{lexicon}:1", f"normalizer, {lexicon}:1", "unchanged"),
+            *("by", f"{lexicon}:1", f"normalizer, {lexicon}:1", "unchanged")
         ]
 
     def test_the_sample_voice_reads_figures(self, bench: Workbench) -> None:

@@ -227,9 +227,7 @@ def write_models(desk: Desk) -> None:
     shape = {"upsampling_ratios": (2, 2), "upsample_rates": (8, 8, 4, 2)}
     codec = replace(SMALL, **shape, encoder_dim=2, encoder_strides=(2, 4, 8, 8))
     tiny_fish_speech.write_checkpoint(
-        place / "maker",
-        replace(small, predictor_layers=1, num_codebooks=2),
-        codec=codec,
+        place / "maker", replace(small, predictor_layers=1, num_codebooks=2), codec=codec
     )
 
 

@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from desk import (
-    SHORT,
-    STRICT,
-    Desk,
-    Rows,
-    Series,
-    length_of,
-    lines_of,
-    sum_of,
-    write_recording,
-)
+from desk import SHORT, STRICT, Desk, Rows, Series, length_of, lines_of, sum_of, write_recording
 from freeze import LONG, REF
 
 HELLO, HM = "Hello there.", "Hm."

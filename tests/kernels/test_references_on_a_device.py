@@ -82,11 +82,7 @@ def settings(penalty: Tensor | None = None) -> tuple[Tensor, Tensor, RowSettings
 
 def draw() -> None:
     sample_ref(
-        *settings(real(ROWS)),
-        seen=flags(ROWS, 32),
-        suppress=flags(32),
-        eos=3,
-        no_eos=flags(ROWS),
+        *settings(real(ROWS)), seen=flags(ROWS, 32), suppress=flags(32), eos=3, no_eos=flags(ROWS)
     )
 
 

@@ -158,8 +158,7 @@ def test_seeds(family: Family, model: SpeechModel, alone: Callable[[SpeechReques
 
 
 @pytest.mark.parametrize(
-    ("max_batch", "frames_per_poll", "is_compact"),
-    [(2, 1, False), (4, 6, True)],
+    ("max_batch", "frames_per_poll", "is_compact"), [(2, 1, False), (4, 6, True)]
 )
 def test_neither_batch_nor_order_nor_slot_changes_a_row(
     family: Family,

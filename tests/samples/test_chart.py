@@ -67,7 +67,7 @@ def test_each_figure_stands_in_the_page_with_its_source(chart: ModuleType) -> No
     figures = json.loads(chart.FIGURES.read_text())
     for source in figures["sources"].values():
         assert set(source) == {
-            *("is_ours", "command", "rows", "hardware", "versions", "commit", "date"),
+            *("is_ours", "command", "rows", "hardware", "versions", "commit", "date")
         }
         assert source["date"] in PAGE
         assert source["commit"] is None or source["commit"] in PAGE

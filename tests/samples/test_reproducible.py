@@ -46,7 +46,7 @@ class Spoken:
             line |= {"decode_ms": 3000.0, "vocoder_ms": 1100.0}
         (out / "timings.jsonl").write_text(json.dumps(line) + "\n")
         report = {
-            "totals": {"xrt": 9.0, "wall_s": 4.0, "capture_s": 1.0, "peak_memory_bytes": None},
+            "totals": {"xrt": 9.0, "wall_s": 4.0, "capture_s": 1.0, "peak_memory_bytes": None}
         }
         (out / "run.json").write_text(json.dumps(report))
         return type("Done", (), {"returncode": 0})

@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = os.environ.get("TTS_TESTS_CHROMIUM") or shutil.which("chromium")
-FLAGS = [
-    "--autoplay-policy=no-user-gesture-required",
-    "--disable-dev-shm-usage",
-    "--mute-audio",
-]
+FLAGS = ["--autoplay-policy=no-user-gesture-required", "--disable-dev-shm-usage", "--mute-audio"]
 if sys.platform == "linux" and os.geteuid() == 0:
     FLAGS.append("--no-sandbox")  # Chromium refuses to run as root with it
 PATIENCE_MS = 30_000

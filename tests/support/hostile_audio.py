@@ -214,10 +214,7 @@ HOSTILE: dict[str, tuple[Maker, str]] = {
     "cut-mp3": (_cut("MP3", "MPEG_LAYER_III", 0.5), CUT),
     "damaged-flac": (_file(lambda: _damaged("FLAC")), BROKEN),
     # too much, too little, no voice
-    "flac-bomb": (
-        _file(lambda: encoded(np.zeros(3600 * RATE_HZ, np.int16), "FLAC")),
-        "is 3600.0",
-    ),
+    "flac-bomb": (_file(lambda: encoded(np.zeros(3600 * RATE_HZ, np.int16), "FLAC")), "is 3600.0"),
     "long": (_file(lambda: encoded(tone(30.1))), "is 30.1 s long; the maximum is 30 s"),
     "wide": (
         _file(lambda: encoded(tone(12, 192_000, 6), "FLAC", "PCM_16", 192_000)),

@@ -245,10 +245,7 @@ def main_shapes(spec: Spec) -> Shapes:
     shapes: Shapes = {
         f"{text}embeddings.weight": (spec.text_vocab_size, spec.width),
         f"{text}norm.weight": (spec.width,),
-        f"{audio}codebook_embeddings.weight": (
-            spec.num_codebooks * spec.codebook_size,
-            spec.width,
-        ),
+        f"{audio}codebook_embeddings.weight": (spec.num_codebooks * spec.codebook_size, spec.width),
         f"{audio}embeddings.weight": (spec.codebook_size, spec.width),
         f"{audio}norm.weight": (spec.width,),
         f"{audio}output.weight": (spec.codebook_size, spec.width),

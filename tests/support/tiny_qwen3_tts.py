@@ -206,10 +206,7 @@ def _write_tokenizer(folder: Path) -> None:
 
 
 def write_weights(
-    folder: Path,
-    weights: dict[str, torch.Tensor],
-    num_files: int,
-    metadata: dict[str, str] | None,
+    folder: Path, weights: dict[str, torch.Tensor], num_files: int, metadata: dict[str, str] | None
 ) -> None:
     """Write model.safetensors, or several files and their index."""
     if num_files == 1:

@@ -165,12 +165,7 @@ class Workbench:
         return self.run(*self.command(manifest, *flags, out=out, model=model))
 
     def synth_once(
-        self,
-        rows: Rows,
-        *flags: object,
-        out: str = "out",
-        model: Path | None = None,
-        code: int = 0,
+        self, rows: Rows, *flags: object, out: str = "out", model: Path | None = None, code: int = 0
     ) -> None:
         """Like `synth`, for a run that others need as well; see `run_once`."""
         command = self.command(self.write(rows), *flags, out=out, model=model)

@@ -30,15 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from folder_cases import (
-    Place,
-    Series,
-    Undisturbed,
-    chosen,
-    run_cases,
-    speech_of,
-    sums_below,
-)
+from folder_cases import Place, Series, Undisturbed, chosen, run_cases, speech_of, sums_below
 from runs import JOURNAL
 
 NAMES = (

@@ -123,9 +123,7 @@ def kernels() -> list[Finding]:
     if failure is None:
         return [
             Finding(
-                "kernels",
-                "ok",
-                f"{AUTO.describe(device)}, a test kernel was compiled; {found}",
+                "kernels", "ok", f"{AUTO.describe(device)}, a test kernel was compiled; {found}"
             )
         ]
     detail = (

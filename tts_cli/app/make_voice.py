@@ -28,12 +28,7 @@ from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import RowValidator, require_speakable
 from tts_cli.plan.free_voices import VoiceDesigner, makes_voices
 from tts_cli.text.words import is_wordless
-from tts_cli.voices.recording import (
-    MAX_SECONDS,
-    MIN_SECONDS,
-    Reference,
-    transcript_problem,
-)
+from tts_cli.voices.recording import MAX_SECONDS, MIN_SECONDS, Reference, transcript_problem
 from tts_cli.voices.voice_file import SUFFIX, StoredVoice
 from tts_cli.voices.voice_store import VoiceStore
 

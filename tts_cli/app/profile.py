@@ -46,11 +46,7 @@ STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "r
 
 
 def profile(
-    config: RunConfig,
-    batches: str | None,
-    frames: int,
-    repeats: int | None,
-    stages: str | None,
+    config: RunConfig, batches: str | None, frames: int, repeats: int | None, stages: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Measure a checkpoint; the arguments are the command's options.
 
@@ -86,11 +82,7 @@ class Profiler:
     """
 
     def __init__(
-        self,
-        loaded: Loaded,
-        frames: int,
-        repeats: int,
-        stages: Collection[str] = STAGES,
+        self, loaded: Loaded, frames: int, repeats: int, stages: Collection[str] = STAGES
     ) -> None:
         self.loaded = loaded
         self.model = loaded.model

@@ -20,14 +20,7 @@ from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
 from tts_cli.app.run_report import report_of
-from tts_cli.app.totals import (
-    Hook,
-    ResultRecorder,
-    add_result,
-    log_result,
-    num_failed,
-    run_totals,
-)
+from tts_cli.app.totals import Hook, ResultRecorder, add_result, log_result, num_failed, run_totals
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Status, Step

@@ -173,8 +173,7 @@ def _cut(text: str, start: int, aim: int, last: int, detours: Mapping[int, int])
     places = [place + 1 for place in range(start + 1, last) if text[place] == " "]
     good = [place for place in places if 3 * (place - start) > aim - start]
     return min(
-        good or places or [aim],
-        key=lambda place: abs(place - aim) + detours.get(place, _NO_SIGN),
+        good or places or [aim], key=lambda place: abs(place - aim) + detours.get(place, _NO_SIGN)
     )
 
 

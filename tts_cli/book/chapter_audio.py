@@ -21,15 +21,7 @@ import soxr
 from tts_cli.atomic import atomic_path
 from tts_cli.audio.bit_rate import encoder_options
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import (
-    FORMATS,
-    NO_TAGS,
-    to_float,
-    to_int16,
-    wav_bytes,
-    wav_data,
-    wav_header,
-)
+from tts_cli.audio.file import FORMATS, NO_TAGS, to_float, to_int16, wav_bytes, wav_data, wav_header
 from tts_cli.audio.join import MARGIN_S, Array, joined_pieces
 from tts_cli.audio.tags import Tags, put_tags, wav_chunk
 from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass

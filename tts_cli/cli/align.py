@@ -59,10 +59,7 @@ MAX_NAMED = 5  # rows of a kind that are listed without --json
         help="Also write <id>.words.vtt: one cue per line, with a time stamp for each word.",
     ),
     click.option(
-        "--textgrid",
-        cls=SectionedOption,
-        is_flag=True,
-        help="Also write <id>.TextGrid, for Praat.",
+        "--textgrid", cls=SectionedOption, is_flag=True, help="Also write <id>.TextGrid, for Praat."
     ),
 )
 @group("Rows", settings("only", "take_over"))

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli.options import (
-    OUT,
-    SPEAKING,
-    SectionedOption,
-    common_options,
-    group,
-    settings,
-)
+from tts_cli.cli.options import OUT, SPEAKING, SectionedOption, common_options, group, settings
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, echo_json, show_or_warn, show_table, shown_duration
 from tts_cli.config import RunConfig

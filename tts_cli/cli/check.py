@@ -15,13 +15,7 @@ import click
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.messages import log_skipped
-from tts_cli.cli.options import (
-    SectionedCommand,
-    SectionedOption,
-    common_options,
-    group,
-    settings,
-)
+from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.screen import echo, echo_json, show_table, shown_duration
 from tts_cli.config import PRESETS, RunConfig

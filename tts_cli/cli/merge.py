@@ -47,11 +47,7 @@ _output_options = group(
 
 @click.command("merge", cls=SectionedCommand)
 @click.argument(
-    "folders",
-    metavar="DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
+    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @_output_options
 @settings("progress")

@@ -349,11 +349,7 @@ def _is_json(ctx: click.Context) -> bool:
 
 
 manifests_argument = click.argument(
-    "manifests",
-    metavar="MANIFEST...",
-    nargs=-1,
-    required=True,
-    type=click.Path(allow_dash=True),
+    "manifests", metavar="MANIFEST...", nargs=-1, required=True, type=click.Path(allow_dash=True)
 )
 
 

@@ -23,13 +23,7 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.options import (
-    PLACES,
-    PREFIX,
-    SectionedOption,
-    checked_value,
-    shared_variable,
-)
+from tts_cli.cli.options import PLACES, PREFIX, SectionedOption, checked_value, shared_variable
 from tts_cli.config import SETTINGS, users_folder
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown

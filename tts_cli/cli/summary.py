@@ -88,10 +88,7 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
         return []
     fixed, suspects = verified.mended, verified.suspects
     first = msg.VERIFIED.format(
-        rows=msg.rows(verified.rows),
-        right=verified.right,
-        fixed=len(fixed),
-        suspect=len(suspects),
+        rows=msg.rows(verified.rows), right=verified.right, fixed=len(fixed), suspect=len(suspects)
     )
     if verified.failed:
         first += ", " + msg.FAILED_COUNT.format(failed=len(verified.failed))

@@ -98,11 +98,7 @@ def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
 
 
 def run(
-    source: Manifest,
-    config: RunConfig,
-    out: Path,
-    own: str = "",
-    book: BookFacts | None = None,
+    source: Manifest, config: RunConfig, out: Path, own: str = "", book: BookFacts | None = None
 ) -> int:
     """Synthesize, or only plan for a dry run, and print the result. Return the exit code.
 

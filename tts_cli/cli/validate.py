@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli import messages as msg
-from tts_cli.cli.options import (
-    OUT,
-    SPEAKING,
-    common_options,
-    manifests_argument,
-    settings,
-)
+from tts_cli.cli.options import OUT, SPEAKING, common_options, manifests_argument, settings
 from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, echo_json, show_grid, shown_duration
@@ -150,9 +144,7 @@ def _folder_lines(
         rows = msg.rows(num(Event.EXTRA_TAKES))
         lines.append(_line(msg.PLAN_TAKES, count=takes, rows=rows))
     if num(Event.PINNED) or num(Event.UNPINNED):
-        lines.append(
-            _line(msg.PLAN_PINNED, held=num(Event.PINNED), fallen=num(Event.UNPINNED)),
-        )
+        lines.append(_line(msg.PLAN_PINNED, held=num(Event.PINNED), fallen=num(Event.UNPINNED)))
     if plan.back:
         lines.append(_line(msg.PLAN_RESTORED, rows=msg.rows(len(plan.back))))
     left = Count() if report.strays is None else report.strays.left

@@ -188,9 +188,7 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
     help="Use a row of this output folder instead of a recording; see --take.",
 )
 @click.option(
-    "--take",
-    metavar="ID[=TAKE]",
-    help="Row of --from, or one of its takes, as in `pick`.",
+    "--take", metavar="ID[=TAKE]", help="Row of --from, or one of its takes, as in `pick`."
 )
 @click.option(
     "--clone-mode",

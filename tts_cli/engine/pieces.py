@@ -368,10 +368,7 @@ class Pieces:
         for index, before in opened.fast.items():
             if (now := results[index]).error is not None:  # the fast audio is better than none
                 results[index] = replace(
-                    before,
-                    attempts=now.attempts,
-                    frames_dropped=now.frames_dropped,
-                    work=now.work,
+                    before, attempts=now.attempts, frames_dropped=now.frames_dropped, work=now.work
                 )
         pieces = [results[index] for index in range(len(task.pieces))]
         if any(one.error is not None for one in pieces):

@@ -21,14 +21,7 @@ from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.made_voices import make_voices, run_in
 from tts_cli.engine.session import LocalSession
-from tts_cli.errors import (
-    Cancelled,
-    DiskFull,
-    RowError,
-    SetupError,
-    StoppedEarly,
-    is_device_lost,
-)
+from tts_cli.errors import Cancelled, DiskFull, RowError, SetupError, StoppedEarly, is_device_lost
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
 from tts_cli.plan.resolve import Resolver, silence_of

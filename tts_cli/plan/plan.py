@@ -380,11 +380,7 @@ class Plan:
             events.add(Event.NOT_CONVERTIBLE, row_id, facts=facts)
 
     def _spool_tasks(
-        self,
-        resolved: ResolvedRow,
-        pieces: tuple[Piece, ...],
-        action: Action | None,
-        extras: int,
+        self, resolved: ResolvedRow, pieces: tuple[Piece, ...], action: Action | None, extras: int
     ) -> None:
         """Spool the tasks of a row, the one for its own file first.
 

@@ -415,10 +415,7 @@ def content_hash(
 
 
 def _request_values(
-    request: SpeechRequest,
-    model: str,
-    ref_digest: str | None,
-    split: Mapping[str, float] | None,
+    request: SpeechRequest, model: str, ref_digest: str | None, split: Mapping[str, float] | None
 ) -> dict[str, Any]:
     values = hashed_values(request)
     values["sampling"] = None  # see `request_hash`

@@ -51,11 +51,7 @@ class Cast:
         """Return the entry of the report of a run."""
         if self.path is None:
             return None
-        return {
-            "path": str(self.path),
-            "sha256": self.sha256,
-            "characters": list(self.characters),
-        }
+        return {"path": str(self.path), "sha256": self.sha256, "characters": list(self.characters)}
 
 
 def read_cast(path: Path) -> Cast:

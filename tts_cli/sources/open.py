@@ -43,14 +43,7 @@ from tts_cli.sources.decode import (
 from tts_cli.sources.dialect import find_dialect
 from tts_cli.sources.fountain import SCENE, fountain_items
 from tts_cli.sources.ids import ContentIds
-from tts_cli.sources.item import (
-    Item,
-    Manifest,
-    ManifestFile,
-    ManifestSet,
-    ReadOptions,
-    RowBuilder,
-)
+from tts_cli.sources.item import Item, Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
 from tts_cli.sources.jsonl import Lines, document_items, is_document, line_items, load_document
 from tts_cli.sources.lists import find_list, find_marks, list_items
 from tts_cli.sources.mapping import ColumnMapping, parse_map
@@ -332,10 +325,7 @@ def _items(source: ManifestFile) -> Iterator[Item]:
 def _text_of(source: ManifestFile) -> Iterator[TextIO]:
     """Open the text of a manifest at its start."""
     assert source.found.encoding is not None
-    with (
-        source.open() as raw,
-        open_text(raw, source.found.encoding.name, source.name) as file,
-    ):
+    with source.open() as raw, open_text(raw, source.found.encoding.name, source.name) as file:
         yield file
 
 

@@ -115,10 +115,7 @@ class XlsFile:
         self._name = name
         with self._errors():
             self._book = self._xlrd.open_workbook(
-                file_contents=data,
-                logfile=io.StringIO(),
-                formatting_info=True,
-                ragged_rows=True,
+                file_contents=data, logfile=io.StringIO(), formatting_info=True, ragged_rows=True
             )
             sheets = enumerate(self._book.sheets())
             self.sheets = [Sheet(one.name, str(nth), one.visibility != 0) for nth, one in sheets]

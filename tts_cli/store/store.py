@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.atomic import (
-    read_own,
-    remove_stale_parts,
-    require_plain_file,
-    write_atomic,
-)
+from tts_cli.atomic import read_own, remove_stale_parts, require_plain_file, write_atomic
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig

@@ -237,7 +237,4 @@ def rules_of(language: str) -> tuple[Rule, ...]:
     )
     sign = rf"(?P<sign>[{_SPACES}]?(?:%|€(?!/))|)"
     pattern = rf"{edge}{near}(?P<it>{number}{sign}){behind}{far}"
-    return (
-        Rule(_PHONE, dialled, needs="[+0-9][0-9][0-9)]*[ /-]"),
-        Rule(pattern, read, re.DOTALL),
-    )
+    return (Rule(_PHONE, dialled, needs="[+0-9][0-9][0-9)]*[ /-]"), Rule(pattern, read, re.DOTALL))

@@ -40,12 +40,7 @@ from tts_cli.text.boundaries import (
 Array = np.ndarray[Any, Any]
 
 # What a cut costs, in parts of (1 - size / limit)^2.
-PRICES = {
-    Boundary.PARAGRAPH: 0.0,
-    Boundary.SENTENCE: 0.1,
-    Boundary.CLAUSE: 0.3,
-    Boundary.WORD: 1.0,
-}
+PRICES = {Boundary.PARAGRAPH: 0.0, Boundary.SENTENCE: 0.1, Boundary.CLAUSE: 0.3, Boundary.WORD: 1.0}
 WEAK_PRICE = 0.2  # more, for the weaker of a kind
 NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
 CROSSED_PRICE = 2.0  # of every paragraph that ends within a part; more than two parts can cost
@@ -229,11 +224,7 @@ class _Splitter:
         return kept
 
     def _choose(
-        self,
-        starts: list[int],
-        places: list[int],
-        prices: list[float],
-        is_paragraph: list[bool],
+        self, starts: list[int], places: list[int], prices: list[float], is_paragraph: list[bool]
     ) -> list[tuple[int, int]]:
         """Group pieces into parts. Return the first and the last piece of each part.
 

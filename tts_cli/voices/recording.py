@@ -114,13 +114,7 @@ def read_facts(path: str, root: Path | None = None) -> Facts:
 
 
 def load_reference(
-    path: str,
-    root: Path | None,
-    *,
-    mode: str,
-    text: str | None,
-    rate_hz: int,
-    silence_s: float,
+    path: str, root: Path | None, *, mode: str, text: str | None, rate_hz: int, silence_s: float
 ) -> Reference:
     """Read, check, mix and resample a reference.
 

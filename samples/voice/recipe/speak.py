@@ -71,10 +71,7 @@ def main() -> None:
     lines = [line.strip() for line in args.sentences.read_text().splitlines() if line.strip()]
     chosen = range(0, len(lines), args.every)
     sentences = [lines[index] for index in chosen]
-    given = {
-        "temperature": args.temperature,
-        "subtalker_temperature": args.subtalker_temperature,
-    }
+    given = {"temperature": args.temperature, "subtalker_temperature": args.subtalker_temperature}
     settings = {name: value for name, value in given.items() if value is not None}
     speakers = args.speakers.split(",") if args.speakers else model.get_supported_speakers()
     for speaker in speakers:

@@ -234,10 +234,7 @@ def make_optimizer(talker: nn.Module, settings: TalkerTraining) -> torch.optim.A
     parameters = list(talker.parameters())
     matrices = [parameter for parameter in parameters if parameter.dim() > 1]
     vectors = [parameter for parameter in parameters if parameter.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": 0.05},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(
         groups, settings.learning_rate, (0.9, 0.98), fused=settings.device == "cuda"
     )

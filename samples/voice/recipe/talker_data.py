@@ -138,10 +138,7 @@ class Store:
     def batch(self, indices: list[int], has_language: bool = True) -> Batch:
         """The sequences of some utterances; without `has_language`, as for language `auto`."""
         device, special, ids = self.device, SPECIAL_TOKENS, TALKER
-        shape = (
-            len(indices),
-            -(-int(self.lengths[indices].max()) // LENGTH_STEP) * LENGTH_STEP,
-        )
+        shape = (len(indices), -(-int(self.lengths[indices].max()) // LENGTH_STEP) * LENGTH_STEP)
         rows = torch.tensor(indices, device=device)
         text_length, code_length = self.text_lengths[rows, None], self.code_lengths[rows, None]
         if has_language:

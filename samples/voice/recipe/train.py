@@ -48,13 +48,7 @@ class Feed:
     """Finished chunks of speech, each encoded once; of a team, every process takes its share."""
 
     def __init__(
-        self,
-        folder: Path,
-        codes: Path,
-        max_chunks: int,
-        device: str,
-        rank: int = 0,
-        size: int = 1,
+        self, folder: Path, codes: Path, max_chunks: int, device: str, rank: int = 0, size: int = 1
     ) -> None:
         state = load_file(codes)
         self.folder, self.max_chunks, self.device = folder, max_chunks, device

@@ -76,8 +76,7 @@ def test_snake_rides_along_with_the_rounding_of_two_steps(
 
 
 @pytest.mark.parametrize(
-    "tile",
-    [Tile(64, 32, 16, 32, 4, 2), Tile(64, 16, 0, 16, 4, 1), Tile(64, 32, 32, 64, 4, 3)],
+    "tile", [Tile(64, 32, 16, 32, 4, 2), Tile(64, 16, 0, 16, 4, 1), Tile(64, 32, 32, 64, 4, 3)]
 )
 def test_tiles_of_two_parts(
     tile, device, with_kernel, with_reference, assert_close, monkeypatch

@@ -148,16 +148,7 @@ class TestWeightFiles:
 
     @pytest.mark.parametrize(
         "shard",
-        [
-            "../x.safetensors",
-            "/etc/x.safetensors",
-            "sub/x.safetensors",
-            "..",
-            "x.bin",
-            "",
-            5,
-            None,
-        ],
+        ["../x.safetensors", "/etc/x.safetensors", "sub/x.safetensors", "..", "x.bin", "", 5, None],
     )
     def test_a_shard_is_a_plain_file_name(self, tmp_path: Path, shard: object) -> None:
         folder = tmp_path / "voice"

@@ -82,17 +82,9 @@ def edit(folder: Path, name: str, value: torch.Tensor | None) -> None:
         ("audio_decoder.output.weight", torch.zeros(9, 64), "output.weight has shape"),
         ("audio_decoder.output.weight", None, "missing audio_decoder.output.weight"),
         ("audio_decoder.layers.0.attention.q_norm.weight", torch.ones(16), "unexpected"),
-        (
-            "audio_decoder.layers.1.feed_forward.w3.weight",
-            None,
-            r"missing .*layers\.1\..*w3",
-        ),
+        ("audio_decoder.layers.1.feed_forward.w3.weight", None, r"missing .*layers\.1\..*w3"),
         ("text_model.model.layers.0.attention.wqkv.weight", torch.zeros(8, 64), "has shape"),
-        (
-            "text_model.model.layers.0.attention.q_norm.weight",
-            None,
-            r"missing .*q_norm",
-        ),
+        ("text_model.model.layers.0.attention.q_norm.weight", None, r"missing .*q_norm"),
         ("audio_decoder.fast_project_in.weight", torch.zeros(64, 64), "unexpected"),
     ],
 )

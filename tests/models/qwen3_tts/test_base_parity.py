@@ -167,11 +167,7 @@ def test_fresh_rows_equal_the_official_package(
         Line("iPhone 3.14", None, None, None, Reference(second, "A transcript (of sorts).")),
         Line("\u518d\u89c1\u3002", None, "chinese", None, Reference(first, "x")),
     ]
-    settings: dict[str, Any] = {
-        "layout": layout,
-        "repetition_penalty": 1.1,
-        "max_new_tokens": 21,
-    }
+    settings: dict[str, Any] = {"layout": layout, "repetition_penalty": 1.1, "max_new_tokens": 21}
     theirs = official.speak(official.load_model(folder), lines, **settings)
     model = load_model(str(folder), "cpu", torch.float32)
     requests = [

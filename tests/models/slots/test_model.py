@@ -114,11 +114,7 @@ def test_a_frame_and_its_stages_take_as_many_threads(
     [(2, 4_700_000, True), (1, 4_700_000, False), (2, 114_000_000, False)],
 )
 def test_a_vocoder_that_leaves_threads_idle_decodes_beside_the_frames(
-    model: SpeechModel,
-    monkeypatch: pytest.MonkeyPatch,
-    threads: int,
-    weights: int,
-    is_beside: bool,
+    model: SpeechModel, monkeypatch: pytest.MonkeyPatch, threads: int, weights: int, is_beside: bool
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(model, "_vocoder_weights", weights)

@@ -33,8 +33,7 @@ def test_json_reads_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [b"", b"{}", b"[" * 100_000, b'{"id": 1}', times_of().encode().replace(b"0.5,", b"9.5,")],
+    "raw", [b"", b"{}", b"[" * 100_000, b'{"id": 1}', times_of().encode().replace(b"0.5,", b"9.5,")]
 )
 def test_what_makes_no_sense_is_none(raw: bytes) -> None:
     assert WordTimes.decode(raw) is None

@@ -93,11 +93,7 @@ def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_which(
-    mode: str,
-    is_quiet: bool,
-    is_terminal: bool,
-    shown: str,
-    monkeypatch: pytest.MonkeyPatch,
+    mode: str, is_quiet: bool, is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal() if is_terminal else io.StringIO())
     with Progress(3, mode, is_quiet) as progress:

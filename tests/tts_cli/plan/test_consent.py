@@ -13,12 +13,7 @@ from models.base import Licence
 from models.registry import licences
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.plan.checkpoint import (
-    accept,
-    accepted_on,
-    consent_file,
-    require_consent,
-)
+from tts_cli.plan.checkpoint import accept, accepted_on, consent_file, require_consent
 
 LICENCE = Licence("Some Licence 1.0", "Not for dogs. The whole text is in LICENSE.md.")
 ASKING, ACCEPTING = RunConfig(), RunConfig(accept_licence=True)

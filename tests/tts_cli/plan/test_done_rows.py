@@ -53,10 +53,7 @@ class Spoken:
         manifest = self.path / "rows.jsonl"
         manifest.write_text("\n".join(map(json.dumps, self.rows)))
         config = RunConfig(out=self.path, **settings)
-        with (
-            open_source(str(manifest)) as source,
-            Store(self.path, config, self.info) as folder,
-        ):
+        with open_source(str(manifest)) as source, Store(self.path, config, self.info) as folder:
             plan = Plan(source, config, self.info, folder)
             plan.read()
             self.early = plan.events.num(Event.EARLY)
@@ -67,10 +64,7 @@ class Spoken:
         self.path.joinpath("rows.jsonl").write_text("\n".join(map(json.dumps, self.rows)))
         config = RunConfig(out=self.path, **settings)
         manifest = str(self.path / "rows.jsonl")
-        with (
-            open_source(manifest) as source,
-            Store(self.path, config, self.info) as folder,
-        ):
+        with open_source(manifest) as source, Store(self.path, config, self.info) as folder:
             plan = Plan(source, config, self.info, folder)
             plan.read()
             orders = list(plan.orders())

@@ -89,11 +89,11 @@ def test_no_cut_is_made_at_a_space_that_holds_together(make_info: Callable[..., 
     spaced = "one two three four five\u00a0six\u00a0seven eight nine ten"
     whole = replace(asked(spaced.replace("\u00a0", " "), rule.info), spaced=spaced)
     assert [part.request.text for part in parted(rule, whole)] == [
-        *("one two three four", "five six seven eight nine ten"),
+        *("one two three four", "five six seven eight nine ten")
     ]
     plain = replace(whole, spaced=None)
     assert [part.request.text for part in parted(rule, plain)] == [
-        *("one two three four five", "six seven eight nine ten"),
+        *("one two three four five", "six seven eight nine ten")
     ]
 
 

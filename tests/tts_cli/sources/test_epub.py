@@ -112,10 +112,7 @@ def test_epub_2(tmp_path: Path) -> None:
     )
     book = read_epub(path)
     assert [one.title for one in book.chapters] == ["Rain", "Sun"]
-    assert texts(book) == [
-        ["Part One", "1", "It rained — a lot & long."],
-        ["The sun…", "Shone."],
-    ]
+    assert texts(book) == [["Part One", "1", "It rained — a lot & long."], ["The sun…", "Shone."]]
     assert book.chapters[1].paragraphs[0].is_scene_end
 
 
@@ -284,10 +281,7 @@ def test_many_large_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     names = [f"c{index}" for index in range(10)]
     members = {f"OEBPS/{name}.xhtml": XHTML.format("<p>word </p>" * 900) for name in names}
     opf = package({name: document(f"{name}.xhtml") for name in names}, names)
-    refused(
-        write_epub(tmp_path / "a.epub", {"OEBPS/book.opf": opf, **members}),
-        "when unpacked",
-    )
+    refused(write_epub(tmp_path / "a.epub", {"OEBPS/book.opf": opf, **members}), "when unpacked")
 
 
 @pytest.mark.parametrize(("offset", "value"), [(10, b"\xff\xff"), (12, b"\0\0\0\x7f")])

@@ -11,12 +11,7 @@ from cases import cases
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.sources.item import ManifestFile
-from tts_cli.sources.mapping import (
-    ColumnMapping,
-    RowProblem,
-    as_flag,
-    parse_map,
-)
+from tts_cli.sources.mapping import ColumnMapping, RowProblem, as_flag, parse_map
 from tts_cli.sources.open import read_rows
 
 CASES = cases(__file__)["mapping"]

@@ -48,12 +48,7 @@ def test_a_full_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "name"),
-    [
-        ("speaker", "voice"),
-        ("lang", "language"),
-        ("instructions", "instruct"),
-    ],
+    ("alias", "name"), [("speaker", "voice"), ("lang", "language"), ("instructions", "instruct")]
 )
 def test_aliases(alias: str, name: str) -> None:
     assert getattr(good({alias: "x"}), name) == "x"

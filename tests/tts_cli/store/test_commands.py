@@ -31,11 +31,7 @@ CASES = [
     ("keep 1, edit a.wav 9, keep 2 2", "a.wav 2, takes/a/3.wav 9", "take 2"),
     ("keep 1, copy /dev/null a.wav, keep 2 2", "a.wav 2", "take 2"),
     ("edit a.wav 9, keep 1", "a.wav 1, takes/a/2.wav 9", "take 1"),
-    (
-        "keep 1, keep 2 2, copy takes/a/1.wav a.wav, keep 3 3",
-        "a.wav 3, takes/a/1.wav 1",
-        "take 3",
-    ),
+    ("keep 1, keep 2 2, copy takes/a/1.wav a.wav, keep 3 3", "a.wav 3, takes/a/1.wav 1", "take 3"),
     (
         "keep 1, edit takes/a/1.wav 9, keep 2 2",
         "a.wav 2, takes/a/1.wav 9, takes/a/3.wav 1",
@@ -58,11 +54,7 @@ CASES = [
         "a.wav 9, takes/a/2.wav 2",
         "take 3 pinned",
     ),
-    (
-        "keep 1, keep 2 2 extra, fail 5 4, pin 1",
-        "a.wav 1, takes/a/2.wav 2",
-        "take 1 pinned",
-    ),
+    ("keep 1, keep 2 2 extra, fail 5 4, pin 1", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
     (
         "keep 1, keep 2 2 extra, keep 4 4, delete a.wav, fail 4 4, pin 1",
         "a.wav 1, takes/a/2.wav 2",
@@ -77,11 +69,7 @@ CASES = [
         "takes/a/1.flac 1, takes/a/1.source.wav 1",
         "take 1 removed",
     ),
-    (
-        "keep 1, reencode format=flac, remove, restore",
-        "a.flac 1, takes/a/1.source.wav 1",
-        "take 1",
-    ),
+    ("keep 1, reencode format=flac, remove, restore", "a.flac 1, takes/a/1.source.wav 1", "take 1"),
     ("keep 1, killed keep 2 2, recover", "a.wav 2, takes/a/1.wav 1", "take 2"),
     ("keep 1, killed keep 2 2 save_codes=, recover", "a.wav 2, takes/a/1.wav 1", "take 2"),
     ("keep 1, killed keep 2 2 extra, recover", "a.wav 1, takes/a/2.wav 2", "take 1"),

@@ -31,7 +31,7 @@ def test_the_lexicon_comes_first_and_the_normaliser_leaves_its_words_alone() -> 
     reading = care.read("Dr. Hill of NASA has 5G and 5 km.")
     assert reading.spoken == "Dr. Hill of nassa has five gee and five kilometers."
     assert [(change.spoken, change.line) for change in reading.edits] == [
-        *(("Dr.", 3), ("nassa", 2), ("five gee", 1), ("five kilometers.", None)),
+        *(("Dr.", 3), ("nassa", 2), ("five gee", 1), ("five kilometers.", None))
     ]
 
 

@@ -74,7 +74,7 @@ def test_an_entry_is_found_whatever_the_form_of_letters_and_apostrophe(
 def test_entries_that_are_one_merge_and_the_form_that_is_read_wins(lexicon: Write) -> None:
     words = lexicon("Zoe\u0308\tno\nZoë\tyes\ncat\tA\nc\u00adat\tB\nl’eau\tlo\nl'eau\tlo\n\u200b\n")
     assert [(entry.written, entry.spoken) for entry in words.entries] == [
-        *(("Zoë", "yes"), ("cat", "A"), ("l’eau", "lo")),
+        *(("Zoë", "yes"), ("cat", "A"), ("l’eau", "lo"))
     ]
     assert say(words, "Zoë, l'eau") == "yes, lo"
 

@@ -84,23 +84,14 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
         encode(ICL).replace(b'"sample_rate_hz":"24000"', b'"sample_rate_hz": 24000 '),
         "Expected `str`, got `int` - at `$.__metadata__",
     ),
-    "long-name": (
-        with_metadata(model="x" * 300),
-        "Expected `str` of length <= 200 - at `$.model`",
-    ),
+    "long-name": (with_metadata(model="x" * 300), "Expected `str` of length <= 200 - at `$.model`"),
     "long-transcript": (
         with_metadata(text="x" * 20_001),
         "Expected `str` of length <= 20000 - at `$.text`",
     ),
-    "other-mode": (
-        with_metadata(mode="xvek"),
-        "Invalid enum value 'xvek' - at `$.mode`",
-    ),
+    "other-mode": (with_metadata(mode="xvek"), "Invalid enum value 'xvek' - at `$.mode`"),
     "rate-in-words": (with_metadata(sample_rate_hz="fast"), "- at `$.sample_rate_hz`"),
-    "rate-in-other-digits": (
-        with_metadata(sample_rate_hz="²"),
-        "- at `$.sample_rate_hz`",
-    ),
+    "rate-in-other-digits": (with_metadata(sample_rate_hz="²"), "- at `$.sample_rate_hz`"),
     "rate-of-zero": (with_metadata(sample_rate_hz="0"), "- at `$.sample_rate_hz`"),
     "no-codes": (with_tensors(codes=None), "contains the tensors 'embedding' instead of"),
     "codes-of-xvec": (with_metadata(mode="xvec"), "contains the tensors 'codes, embedding'"),

@@ -160,10 +160,7 @@ class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
             logits = self._model(**asked).logits
         mark = self._model.config.timestamp_token_id
         times = self._processor.decode_forced_alignment(
-            logits=logits,
-            input_ids=asked["input_ids"],
-            word_lists=words,
-            timestamp_token_id=mark,
+            logits=logits, input_ids=asked["input_ids"], word_lists=words, timestamp_token_id=mark
         )
         for row, (text, said) in enumerate(zip(texts, times, strict=True)):
             shares = logits[row][asked["input_ids"][row] == mark].float().softmax(-1).cpu().numpy()

@@ -41,10 +41,7 @@ class Whisper(CheckpointRecognizer):
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
         features = self._features(
-            samples,
-            sampling_rate=sound.RATE_HZ,
-            return_tensors="pt",
-            device=str(self.device),
+            samples, sampling_rate=sound.RATE_HZ, return_tensors="pt", device=str(self.device)
         ).input_features
         max_tokens = int(self._model.config.max_target_positions) - 8  # after the prompt
         told: dict[str, Any] = {"max_new_tokens": min(MAX_TOKENS, max_tokens)}

@@ -265,10 +265,7 @@ RULES = (
     ),
     *where(
         "[0-9]{5}",
-        Rule(
-            rf"(?:(?<=, )|(?<=[a-z] )(?!(?:HI|IN|ME|OH|OK|OR)\b)){_STATE},? {_POSTCODE}",
-            _digits,
-        ),
+        Rule(rf"(?:(?<=, )|(?<=[a-z] )(?!(?:HI|IN|ME|OH|OK|OR)\b)){_STATE},? {_POSTCODE}", _digits),
         Rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
     ),
     Rule(_SECRET_NUMBER, _digits, needs="[0-9]{3}"),

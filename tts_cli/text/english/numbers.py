@@ -141,9 +141,7 @@ COMPOUND = (
     ),
     # the 22d of February, the 93d percentile
     Rule(
-        rf"{START}(?P<number>[2-9]?[0-9]*[02-9][23])d(?=,? [A-Za-z]{{3}})",
-        _ordinal,
-        needs="[23]d",
+        rf"{START}(?P<number>[2-9]?[0-9]*[02-9][23])d(?=,? [A-Za-z]{{3}})", _ordinal, needs="[23]d"
     ),
     Rule(
         rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})",

@@ -156,10 +156,7 @@ RULES = (
             r"(?P<s>[0-5][0-9](?:\.[0-9]{1,6}|,[0-9]{3})?)(?![\w:])",
             _duration,
         ),
-        Rule(
-            rf"{START}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})",
-            _time,
-        ),
+        Rule(rf"{START}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})", _time),
     ),
     Rule(
         rf"{START}(?<![$£€#]){_HOUR.format(0)}"

@@ -129,10 +129,7 @@ def test_missing_keys_of_sections_are_named(folder: Path, key: str) -> None:
         ({"upsample_rates": (4, 3)}, "the encoder takes 144 samples a frame, the decoder makes 72"),
         ({"encoder_dim": 8}, "the encoder's last width is 64, latent_dim 32"),
         ({"decoder_dim": 12}, "decoder_dim = 12 cannot be halved 3 times"),
-        (
-            {"frames": {"head_dim": 12}},
-            "head_dim 12 must divide the width 32",
-        ),
+        ({"frames": {"head_dim": 12}}, "head_dim 12 must divide the width 32"),
         ({"frames": {"num_kv_heads": 3}}, "2 heads cannot share 3 key heads"),
         ({"encoder_frames": {"width": 64}}, "the width of 'encoder_frames' is 64"),
         ({"steps": {"width": 64}}, "the width of 'steps' is 64"),

@@ -129,10 +129,7 @@ def test_a_moved_rope_theta_counts(part: str, values: dict[str, Any], read: Read
         ({"rope_theta": None}, "'rope_theta' must be float, not None"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters 'yarn' is not supported"),
         ({"rope_scaling": {"type": "yarn"}}, "rope_scaling 'yarn' is not supported"),
-        (
-            {"rope_parameters": {"rope_theta": 0}},
-            "rope_parameters: 'rope_theta' must be float",
-        ),
+        ({"rope_parameters": {"rope_theta": 0}}, "rope_parameters: 'rope_theta' must be float"),
         ({"rope_parameters": {"rope_theta": 5}}, "'rope_theta' is 10000, but rope_parameters has"),
         ({"rope_parameters": 5}, "'rope_parameters' must be object"),
     ],

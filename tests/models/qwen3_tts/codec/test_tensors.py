@@ -152,10 +152,7 @@ def test_missing_top_keys_are_named(tmp_path, key) -> None:
         ({"head_dim": 15}, "head_dim = 15 must be even"),
         ({"decoder_dim": 18}, "decoder_dim = 18 cannot be halved 2 times"),
         ({"upsample_rates": [4, 0]}, "'upsample_rates' must be a list of int"),
-        (
-            {"upsample_rates": [4, True]},
-            "'upsample_rates' must be a list of int",
-        ),
+        ({"upsample_rates": [4, True]}, "'upsample_rates' must be a list of int"),
         ({"sliding_window": 0}, "'sliding_window' must be int >= 1"),
         ({"codebook_size": "16"}, "'codebook_size' must be int"),
     ],

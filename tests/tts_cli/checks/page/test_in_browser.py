@@ -72,11 +72,7 @@ def test_failed_and_suspect_rows_come_first_and_play(open_report: Any, tmp_path:
     window = open_report(small_folder(tmp_path / "out"))
     page = window.page
     assert window.ids()[:3] == ["bad", "loud", "c/00"]
-    assert page.locator("#list .group").all_inner_texts() == [
-        "Failed 1",
-        "Suspect 1",
-        "OK 11",
-    ]
+    assert page.locator("#list .group").all_inner_texts() == ["Failed 1", "Suspect 1", "OK 11"]
     assert window.row("loud").locator(".chip").inner_text() == "loud \u22126.0 dBFS"
     assert window.requests == [(tmp_path / "out" / "report.html").as_uri()]
     window.row("loud").locator(".round").click()
@@ -214,9 +210,7 @@ def test_words_are_shown_as_they_are_said_and_play(open_report: Any, tmp_path: P
     text, sound = "\U0001f600 One, two \u2014 three.", tone(3.0)
     facts = with_file(sound)
     write_folder(
-        tmp_path / "out",
-        [record("a", text=text, audio_s=3.0, **facts)],
-        audio={"a.wav": sound},
+        tmp_path / "out", [record("a", text=text, audio_s=3.0, **facts)], audio={"a.wav": sound}
     )
     words = [
         TimedWord(

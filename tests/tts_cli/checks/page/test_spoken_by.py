@@ -78,8 +78,7 @@ def test_what_ran_by_default_needs_no_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    "report",
-    [{}, {"manifests": [], "settings": {}}, {"settings": {"seed": [1], "voice": {}}}],
+    "report", [{}, {"manifests": [], "settings": {}}, {"settings": {"seed": [1], "voice": {}}}]
 )
 def test_reports_that_tell_nothing(report: dict[str, Any]) -> None:
     assert spoken_by(report) == ["synth", "MANIFEST"]
