@@ -18,11 +18,11 @@ from typing import Any
 
 from huggingface_hub import DatasetCardData
 
-from tts_cli.config import SAMPLE_VOICE, SETTINGS
+from tts_cli.config import SAMPLE_VOICE
 from tts_cli.export.row import COLUMNS
 from tts_cli.export.statistics import NONE
 from tts_cli.named import counted
-from tts_cli.setting import Topic
+from tts_cli.setting import SAMPLING_FLAGS
 from tts_cli.text.languages import code_of
 
 _MAX_NAMED = 30  # voices and languages in a table
@@ -30,13 +30,9 @@ _REPOSITORY = re.compile(rf"[\w.-]+(/[\w.-]+)?|synthetic:.*|{SAMPLE_VOICE}")  # 
 _SIZES = {"n<1K": 1_000, "1K<n<10K": 10_000, "10K<n<100K": 100_000, "100K<n<1M": 1_000_000}
 # Settings of the folder's last run that a card states; those with paths of the machine are private.
 _SETTINGS = (
-    "normalize",
-    *(
-        name
-        for name, one in SETTINGS.items()
-        if one.topic in (Topic.SPEECH, Topic.OUTPUT, Topic.SAMPLING)
-        and not (one.names_path or name in ("voice", "save_codes", "subtitles"))
-    ),
+    *("seed", "layout", "split", "normalize", "format", "subtype", "sample_rate", "loudness"),
+    *("highpass", "trim", "pad", "pause_paragraph", "pause_sentence", "pause_clause"),
+    *("max_seconds", *SAMPLING_FLAGS, "bitrate", "preset", "speed", "fit", "mark"),
 )
 _DURATIONS = (
     "Duration of a row: median {p50:.1f} s; 5th to 95th percentile {p5:.1f} to {p95:.1f} s; "

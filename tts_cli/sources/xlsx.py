@@ -58,7 +58,8 @@ def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
             continue
         line = index + 1
         if header is None:
-            form = Dialect("", advice=columns_advice(sample))
+            is_title = sum(map(bool, cells)) == 1 < max(map(len, sample))
+            form = Dialect("", advice="" if is_title else columns_advice(sample))
             header = TableHeader(cells, source.columns, f"{name}:{line}", form)
             continue
         cells += [""] * (len(header.fields) - len(cells))  # --columns may name more
