@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 from properties import holds_for
 
@@ -148,6 +149,8 @@ def test_any_bytes_are_read(content: bytes, format: str) -> None:
 @holds_for(st.lists(OBJECTS, max_size=6))
 def test_a_line_is_what_its_values_are(objects: list[dict[str, Any]]) -> None:
     """Reading JSONL is `build_row` of each object; NaN and infinity, which JSON lacks, are bad."""
+    # One object may be the envelope of a list of rows.
+    assume(len(objects) != 1 or list not in map(type, objects[0].values()))
     content = "".join(json.dumps(values) + "\n" for values in objects).encode()
     rows = rows_of(content, "jsonl")
     assert len(rows) == len(objects)
