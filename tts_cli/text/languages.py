@@ -107,7 +107,7 @@ class Writing:
     of_euros: tuple[str, str] = ("", "")  # pattern of large numbers, and the word after these
     cents: str | None = None  # between that word and the cents; None: these are not read
     years: tuple[int, int] = (0, 0)  # numbers from the first on, below the second, are years
-    ordinals: str = ""  # pattern of an ordinal's ending, after the number
+    ordinals: str = ""  # pattern of an ordinal number and of what follows it
     is_joined: bool = False  # written without spaces
     plus: str = ""  # word before a telephone number's country; empty: these stay as written
     in_pairs: bool = False  # two digits of a telephone number are read as one number
@@ -125,7 +125,8 @@ LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["
 _PHONE = (
     r"(?<![\w+.,/-])(?:\+[1-9][0-9]{0,2}(?:[ /-]?\(?[0-9]{1,12}\)?){1,6}"
     "|(?:0[0-9]{1,4}|\\(0[0-9]{1,4}\\))(?: [0-9]{2,9}){1,5}|0[0-9]{2,4}[/-][0-9]{4,9}"
-    "|[0-9]{2,3} [0-9]{3} [0-9]{2} [0-9]{2}|0[0-9]{1,3}-[0-9]{3,4}-[0-9]{4})(?!\\w|[.,:/-][0-9])"
+    "|[0-9]{2,3} [0-9]{3} [0-9]{2} [0-9]{2}|0[0-9]{1,3}-[0-9]{3,4}-[0-9]{4}"
+    "|8 ?\\(?[0-9]{3}\\)? ?[0-9]{3}-[0-9]{2}-[0-9]{2})(?!\\w|[.,:/-][0-9])"
 )
 _SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures that are left as written
 
@@ -173,7 +174,7 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
         if match["sign"].endswith("€"):
             return _amount(writing, words, before, after or "00")
-        if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
+        if writing.ordinals and re.match(writing.ordinals, before + match["behind"]):
             return None
         noun = re.match(rf"[{_SPACES}](?:{writing.masculine})\b", match["behind"])
         is_masculine = noun is not None and bool(writing.masculine)
