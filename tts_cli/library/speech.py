@@ -89,7 +89,7 @@ class Speech:
 
     @property
     def as_take(self) -> JournalEntry:
-        """Its journal entry, as far as word alignment needs it."""
+        """Return its journal entry, as far as word alignment needs it."""
         return JournalEntry(
             self.id,
             Status.OK if self.is_ok else Status.FAILED,
@@ -141,10 +141,8 @@ class Speech:
 def speech_of(
     task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
-    """Return the speech of a task, at the pace that its row asks for. Samples and codes are copies.
-
-    Args:
-        check: its verdict; None: without verification.
+    """Return the speech of a task, at the pace that its row requests. Samples and codes are
+    copies.
     """
     request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
@@ -195,7 +193,6 @@ def speech_of(
 
 
 def unspoken(row: BadRow, info: ModelInfo) -> Speech:
-    """Return the speech of a row that cannot be synthesized."""
     return Speech(
         id=row.record_id,
         text=row.text or "",

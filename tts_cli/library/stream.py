@@ -36,8 +36,6 @@ _NO_ROW = object()
 
 @dataclass(frozen=True)
 class _End:
-    """The end of the rows, or of the results."""
-
     error: BaseException | None = None
 
 
@@ -48,7 +46,7 @@ def is_ready(task: Task, session: LocalSession) -> bool:
 
 
 def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
-    """Generate the voice that a task lacks, and make capacity for it. Returns the task with its
+    """Generate the voice that a task lacks, and make capacity for it. Return the task with its
     voice. Raises RowError.
     """
     if task.need is not None and not task.need.digest:
@@ -73,7 +71,7 @@ class SpeechStream:
         session: used by this stream alone, like `maker`.
         maker: resolves rows into tasks.
         look_ahead: rows that may be pulled before their results are yielded.
-        is_ordered: yield results in the order of the rows; else each when it is finished.
+        is_ordered: yield results in the order of the rows, not as soon as they are finished.
         transcriber: transcribes rows, to verify and retry them; None: without verification.
     """
 
@@ -112,7 +110,7 @@ class SpeechStream:
         Raises:
             Cancelled: `stop` or `close` was called.
             StoppedEarly: the device failed.
-            BaseException: raised by the iterator of rows; after the results of earlier rows.
+            BaseException: an error of the iterator of rows, after the results of earlier rows.
         """
         ready: dict[int, Speech] = {}
         expected = 1
@@ -137,7 +135,6 @@ class SpeechStream:
             self.close()
 
     def stop(self) -> None:
-        """Ask for the end."""
         self._stop.set()
         self._session.stop()
         self._permits.release()  # the pulling thread may wait for one
@@ -160,7 +157,6 @@ class SpeechStream:
             self._verifier.close()
 
     def _pull(self) -> None:
-        """Body of the thread that pulls rows."""
         last = _End()
         try:
             self._is_pulling = True
@@ -209,7 +205,6 @@ class SpeechStream:
             self._session.speak(self._verifier.tasks(self._feed()), self._verifier.on_results)
 
     def _feed(self) -> Iterator[Task | None]:
-        """Yield the tasks of a run; None while no row comes."""
         if self._larger is not None:
             task, self._larger = self._larger, None
             yield task
@@ -241,5 +236,5 @@ class SpeechStream:
             self._keep(task, result)
 
     def _keep(self, task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
-        """Pass on the result of a task; any thread may call it."""
+        """Pass on the result of a task. Thread-safe."""
         self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

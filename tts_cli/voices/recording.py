@@ -70,7 +70,6 @@ class SoundHeader:
 
     @property
     def most_seconds(self) -> float:
-        """Maximum length of the decoded audio in seconds."""
         return MAX_SECONDS if self.frames is None else self.frames / self.rate_hz
 
 
@@ -100,12 +99,8 @@ def reference_digest(content: str, mode: str, text: str | None, silence_s: float
 
 
 def read_facts(path: str, root: Path | None = None) -> Facts:
-    """Check a file without decoding it.
-
-    Args:
-        root: folder that must contain it; None: any folder.
-    Raises:
-        RowError: it cannot be a reference; the message has its name and the reason.
+    """Check a file without decoding it. Raises RowError, with its name and the reason, if it cannot
+    be a reference. It must be in `root`; None: in any folder.
     """
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         with _sound(handle) as sound:
@@ -138,7 +133,7 @@ def load_reference(
 
 
 def transcript_problem(text: str, seconds: float) -> str | None:
-    """Return the reason why a text cannot be the transcript of a recording, or None."""
+    """Return why a text cannot be the transcript of a recording, or None."""
     usual_s = reading_s(text)
     if usual_s / FACTOR <= seconds <= usual_s * FACTOR + PAUSES_S:
         return None
@@ -149,10 +144,8 @@ def transcript_problem(text: str, seconds: float) -> str | None:
 
 
 def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
-    """Decode a file, and return warnings about it; it can be used nevertheless.
-
-    Raises:
-        RowError: as `load_reference` would.
+    """Decode a file, and return warnings about it that do not prevent its use. Raises RowError as
+    `load_reference`.
     """
     _, rate_hz, samples = _read(path, root)
     return tuple(f"ref_audio {_tail(path)} {oddity}" for oddity in _oddities(samples, rate_hz))
@@ -184,7 +177,6 @@ def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Prefix the message of a RowError with the name of the file."""
     try:
         yield
     except RowError as error:
@@ -192,7 +184,6 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _tail(path: str) -> str:
-    """Return a path for messages, shortened to its end."""
     return repr(path if len(path) <= _SHOWN_CHARS else "..." + path[-_SHOWN_CHARS:])
 
 
@@ -335,7 +326,6 @@ def opened(
 
     Args:
         root: folder that must contain the file after links are resolved; None: any folder.
-        max_bytes: maximum size of the file.
         root_name: name of the root in messages.
     Raises:
         RowError: the file cannot be opened; the message continues a sentence that starts with its

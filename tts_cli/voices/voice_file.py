@@ -41,7 +41,7 @@ _Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 
 
 class _Metadata(Struct):
-    """Metadata of a voice file: strings, as safetensors has them."""
+    """Metadata of a voice file: strings, as safetensors requires."""
 
     mode: Literal["icl", "xvec"]
     identity: _Name
@@ -61,8 +61,6 @@ class _Header(Struct):
 
 @dataclass(frozen=True, eq=False)
 class StoredVoice:
-    """Content of a voice file."""
-
     embedding: np.ndarray[Any, Any]  # (D,) float32
     codes: np.ndarray[Any, Any] | None  # (R, K) int16; None for xvec
     text: str | None  # transcript; None for xvec
@@ -75,7 +73,6 @@ class StoredVoice:
 
     @property
     def num_frames(self) -> int:
-        """Reference frames in the prompt."""
         return 0 if self.codes is None else len(self.codes)
 
     @property
@@ -91,7 +88,6 @@ class StoredVoice:
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts about it for JSON."""
         return {
             "mode": self.mode,
             "text": self.text,
@@ -103,7 +99,7 @@ class StoredVoice:
         }
 
     def problem(self, info: ModelInfo) -> str | None:
-        """Return the reason why a checkpoint cannot use it, or None."""
+        """Return why a checkpoint cannot use it, or None."""
         if self.identity != info.identity:
             return (
                 f"was made with another checkpoint ({self.model}, {self.identity}), not with "
@@ -118,7 +114,6 @@ class StoredVoice:
         return None
 
     def to_voice(self) -> Voice:
-        """Return the voice for the model."""
         import torch
 
         codes = None if self.codes is None else torch.from_numpy(self.codes.astype("int64"))
@@ -127,7 +122,6 @@ class StoredVoice:
 
 
 def checkpoint_name(info: ModelInfo) -> str:
-    """Return a checkpoint's name for messages."""
     return f"{info.family} {info.size} {info.type}"
 
 

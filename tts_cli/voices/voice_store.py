@@ -1,7 +1,7 @@
 """Voice files by name: a user's in a folder, generated ones in the `.voices` of an output folder.
 
-Every file may come from anyone: links out of the folder are not followed, and a damaged file is
-reported, never used.
+Every file is untrusted: links out of the folder are not followed, and a damaged file is reported,
+never used.
 """
 
 from __future__ import annotations
@@ -49,12 +49,11 @@ _REMEMBERED = 256  # voices, and errors
 
 
 def default_folder() -> Path:
-    """Return `voices` in the user's data folder."""
     return users_folder("XDG_DATA_HOME", ".local/share") / "voices"
 
 
 def name_problem(name: str) -> str | None:
-    """Return the reason why a user's voice cannot have this name, or None."""
+    """Return why a user's voice cannot have this name, or None."""
     if "/" in name:
         return "contains '/'; the name of a voice is not a path"
     if len(name) > MAX_NAME_CHARS:
@@ -90,7 +89,9 @@ class VoiceStore:
         self._known: OrderedDict[tuple[str, str], StoredVoice | RowError | None] = OrderedDict()
 
     def find(self, voice: str, info: ModelInfo) -> StoredVoice | None:
-        """Return a voice for a checkpoint; None: it must be generated first. Raises RowError."""
+        """Return a voice for a checkpoint, or None if it must be generated first. Raises
+        RowError.
+        """
         if is_made(voice):
             return self._remembered(voice, info)
         stored = self.load(voice)
@@ -99,17 +100,16 @@ class VoiceStore:
         return stored
 
     def require(self, voice: str, info: ModelInfo) -> StoredVoice:
-        """Return a voice for a checkpoint. Raises RowError."""
+        """Return a voice for a checkpoint. Raises RowError if it does not exist."""
         if (stored := self.find(voice, info)) is None:
             raise RowError(f"its voice {voice} is missing")
         return stored
 
     def forget(self) -> None:
-        """Read every voice again."""
         self._known.clear()
 
     def _remembered(self, voice: str, info: ModelInfo | None) -> StoredVoice | None:
-        """Read a voice once; a failure is remembered too. Raises RowError."""
+        """Read a voice once. A failure is remembered too. Raises RowError."""
         key = voice, "" if info is None else info.identity
         if key not in self._known:
             try:
@@ -128,7 +128,6 @@ class VoiceStore:
     # A user's voices.
 
     def names(self) -> list[str]:
-        """Return the names of the user's voices, sorted; at most 1,000."""
         try:
             with os.scandir(self.path) as entries:
                 names = [e.name[: -len(SUFFIX)] for e in entries if e.name.endswith(SUFFIX)]
@@ -137,7 +136,7 @@ class VoiceStore:
         return sorted(name for name in names if name_problem(name) is None)[:_MAX_LISTED]
 
     def path_of(self, name: str) -> Path | None:
-        """Return the file of a user's voice; None: it does not exist."""
+        """Return the file of a user's voice, or None if it does not exist."""
         if name_problem(name) is not None:
             return None
         exact = self.path / (name + SUFFIX)
@@ -150,17 +149,14 @@ class VoiceStore:
         return None
 
     def load(self, name: str) -> StoredVoice:
-        """Return a user's voice, for whatever checkpoint. Raises RowError."""
+        """Return a user's voice, for any checkpoint. Raises RowError."""
         stored = self._remembered(name, None)
         assert stored is not None
         return stored
 
     def write(self, name: str, voice: StoredVoice, is_overwriting: bool = False) -> Path:
-        """Write a user's voice: whole or not at all.
-
-        Raises:
-            UsageError: it exists.
-            SetupError, DiskFull: the folder cannot be written.
+        """Write a user's voice, completely or not at all. Raises UsageError if it exists, and
+        SetupError or DiskFull.
         """
         path = self.target(name, is_overwriting)
         try:
@@ -174,7 +170,9 @@ class VoiceStore:
         return path
 
     def target(self, name: str, is_overwriting: bool = False) -> Path:
-        """Return the path that `write` uses. Raises UsageError: a bad name, or the file exists."""
+        """Return the path that `write` uses. Raises UsageError for a bad name, or if the file
+        exists.
+        """
         if problem := name_problem(name):
             raise UsageError(f"the voice name {shown(name)} {problem}")
         path = self.path_of(name)
@@ -185,14 +183,12 @@ class VoiceStore:
         return path
 
     def require_same(self, path: Path, name: str, reference: str, info: ModelInfo) -> StoredVoice:
-        """Return an existing voice that equals the one to be made.
+        """Return an existing voice if it equals the one to be made. Raises UsageError if it does
+        not.
 
         Args:
-            path: its file.
             reference: digest of the recording and of its settings.
             info: of the checkpoint.
-        Raises:
-            UsageError: it is a different voice.
         """
         try:
             stored = self.load(name)
@@ -216,15 +212,11 @@ class VoiceStore:
     # Generated voices.
 
     def wav(self, voice: str) -> str:
-        """Return the path of a generated voice's audio for messages."""
         return f"{self.out_folder}/{voice.removeprefix(PREFIX)}.wav"
 
     def made(self, voice: str) -> GeneratedVoice | None:
-        """Return the audio of a generated voice; None: it does not exist yet.
-
-        Raises:
-            RowError: it is damaged.
-            UsageError: the other folder has a different voice of the same name.
+        """Return the audio of a generated voice, or None if it does not exist yet. Raises RowError
+        if it is damaged, and UsageError if the other folder has a different voice of the same name.
         """
         found = [read_generated(path) for path in self._paths(json_of(voice))]
         for other in found[1:]:
@@ -237,7 +229,7 @@ class VoiceStore:
         return found[0] if found else None
 
     def require_made(self, voice: str) -> GeneratedVoice:
-        """Return the audio of a generated voice. Raises RowError: it is missing or damaged."""
+        """Return the audio of a generated voice. Raises RowError if it is missing or damaged."""
         if (made := self.made(voice)) is None:
             raise RowError(f"{voice} is missing")
         return made
@@ -262,8 +254,8 @@ class VoiceStore:
         self._known.pop((voice, info.identity), None)
 
     def bring(self, voices: Iterable[str]) -> None:
-        """Copy the files of voices from the other folder that this one lacks. Raises SetupError,
-        DiskFull, UsageError.
+        """Copy the files that this folder lacks from the other one. Raises SetupError, DiskFull,
+        UsageError.
         """
         for folder in self._folders[1:]:
             files = files_of(folder)
@@ -300,7 +292,7 @@ class VoiceStore:
         self._write(path.name, bytes_of(path))
 
     def require_folder(self) -> Path:
-        """Return the folder of generated voices. Raises SetupError: it is something else."""
+        """Return the folder of generated voices. Raises SetupError if it is not a folder."""
         folder = self.out_folder
         assert folder is not None
         if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
@@ -339,11 +331,11 @@ class _MergedFile(NamedTuple):
 
 
 class VoiceMerge:
-    """Merge the generated voices of folders into the first one. Not copied are damaged files, and
-    files of a killed run, which no `NAME.json` describes.
+    """Merge the generated voices of folders into the first one. Damaged files are not copied, nor
+    the files of a killed run, which no `NAME.json` describes.
 
     Args:
-        folders: what the first one has whole is never replaced.
+        folders: voices that are complete in the first one are never replaced.
         is_settled: whether the voices of a folder, by index, win over all later ones.
         left: collects the files in `.voices` that belong to no voice.
     Raises:
@@ -390,11 +382,8 @@ class VoiceMerge:
             self._target.require_folder()
 
     def run(self) -> None:
-        """Copy what the target lacks; a second call finds what is there.
-
-        Raises:
-            DiskFull: no space.
-            StoppedEarly: a file cannot be written.
+        """Copy what the target lacks; a second call copies only what is still missing. Raises
+        DiskFull, StoppedEarly.
         """
         if self._damaged.count:
             log.warning("damaged files of generated voices: %s", self._damaged.and_more())
@@ -420,7 +409,7 @@ class VoiceMerge:
             self.num_copied += 1
 
     def _add(self, index: int, voice: str, whole: WholeFiles) -> None:
-        """Take the files of a voice of a folder, unless the voice differs from an earlier one."""
+        """Add the files of a folder's voice, unless the voice differs from an earlier one."""
         for problem in whole.problems:
             self._damaged.add(problem)
         found = {name: stored.digest for name, stored in whole.stored.items()}
@@ -453,7 +442,7 @@ def _read_voice(path: Path) -> StoredVoice:
 
 
 def _read_named(path: Path) -> StoredVoice:
-    """The same; the message of a RowError names the file."""
+    """Read a voice file. Raises RowError; its message names the file."""
     try:
         return _read_voice(path)
     except RowError as error:

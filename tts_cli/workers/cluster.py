@@ -44,8 +44,6 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Share:
-    """The devices of each worker."""
-
     num_workers: int
     is_gpu: bool
     num_cpus: int  # cores, and threads of torch
@@ -54,8 +52,8 @@ class Share:
         """Return the options for Ray, which reserves no core for a GPU worker.
 
         Args:
-            has_own_ray: Ray was started for this run. It starts a process for every core, so its
-                number of cores is the number of workers.
+            has_own_ray: Ray was started for this run. It starts one process per core, so its number
+                of cores is the number of workers.
         """
         if self.is_gpu:
             return {"num_gpus": 1, "num_cpus": 0}
@@ -63,13 +61,12 @@ class Share:
 
 
 def require_ray() -> Any:
-    """Return the module. Raises SetupError if it is not installed."""
     return load("ray", "ray", "--workers")
 
 
 class Cluster:
-    """Ray with resources for the workers of a run, until it is closed. If this process has joined a
-    cluster before, that one is used and not left.
+    """Ray with resources for the workers of a run, until it is closed. A cluster that this process
+    has joined before is used and not left.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -82,11 +79,8 @@ class Cluster:
         self.is_local = config.ray_address is None
 
     def open(self) -> None:
-        """Start or join it.
-
-        Raises:
-            UsageError: more workers than devices are requested.
-            SetupError: Ray cannot be started or reached.
+        """Start Ray or join a cluster. Raises UsageError if more workers than devices are
+        requested, and SetupError if Ray cannot be started or reached.
         """
         ray, config = self._ray, self._config
         self._stack.enter_context(_environment_kept((*_OWN, *_AUTH)))
@@ -105,7 +99,7 @@ class Cluster:
             self.share = share_of(config, self._free(), "the cluster")
 
     def spawn(self, kind: type, *args: Any) -> Any:
-        """Start an actor: a worker in its own process, which Ray restarts when it dies."""
+        """Start an actor: a worker in a separate process, which Ray restarts when it dies."""
         actor = self._ray.remote(
             max_restarts=-1,
             max_task_retries=0,
@@ -115,11 +109,8 @@ class Cluster:
         return actor.remote(*args)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function in its own process with a worker's share of the devices.
-
-        Raises:
-            SetupError: the process died.
-            Exception: raised by the function.
+        """Call a function in a separate process with a worker's share of the devices. Raises the
+        function's error, and SetupError if the process died.
         """
         options = self.share.options(has_own_ray=self._session_dir is not None)
         remote = self._ray.remote(max_retries=0, **options)(function)
@@ -135,11 +126,9 @@ class Cluster:
         raise cause
 
     def keep(self, value: Any) -> Any:
-        """Put a value into the object store. Returns a reference for calls."""
         return self._ray.put(value)
 
     def kill(self, actor: Any, *, is_final: bool) -> None:
-        """End a worker's process. Ray restarts it unless `is_final`."""
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(actor, no_restart=is_final)
 
@@ -158,10 +147,8 @@ class Cluster:
         return cause
 
     def close(self, *, is_tidy: bool = True) -> None:
-        """Stop Ray if it was started here, or leave the cluster.
-
-        Args:
-            is_tidy: nothing went wrong, so Ray's logs are removed.
+        """Stop Ray if it was started here, or leave the cluster. If nothing went wrong (`is_tidy`),
+        Ray's logs are removed.
         """
         if self._is_ours_to_leave:
             self._is_ours_to_leave = False
@@ -207,20 +194,19 @@ class Cluster:
             log.debug("Ray %s started; its logs: %s", ray.__version__, self._session_dir)
 
     def _num_free(self) -> float:
-        """Return the number of free GPUs and cores."""
         free = self._ray.available_resources()
         return float(free.get("GPU", 0) + free.get("CPU", 0))
 
     def _wait_until_free(self, before: float) -> None:
-        """Wait until the share of a finished call is free, which takes a joined cluster about a
-        second.
+        """Wait until the share of a finished call is free, which takes about a second in a joined
+        cluster.
         """
         deadline_s = time.monotonic() + SETTLE_S * (self._session_dir is None)
         while self._num_free() < before and time.monotonic() < deadline_s:
             time.sleep(WAIT_S)
 
     def _free(self) -> list[tuple[int, int]]:
-        """Return the free cores of each node, and the free GPUs of all."""
+        """Return the free cores and the free GPUs of each node."""
         free = self._ray.available_resources()
         gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -241,13 +227,12 @@ def require_listener(address: str) -> None:
 
 
 def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:
-    """Return the number of workers, and the share of each.
+    """Return the number of workers, and the share of each. Raises UsageError if more are requested
+    than possible.
 
     Args:
         nodes: free cores and GPUs of each node.
         where: name of the nodes in messages.
-    Raises:
-        UsageError: more workers are requested than possible.
     """
     num_gpus = 0 if config.device == "cpu" else sum(gpus for _, gpus in nodes)
     asked, cores = config.num_workers, sum(cores for cores, _ in nodes)
@@ -286,7 +271,7 @@ def _local_gpus(config: RunConfig) -> int:
 
 @cache
 def _token() -> str:
-    """Return the password of all clusters of this process, because Ray uses the first one."""
+    """Return one password for all clusters of this process, because Ray uses the first one."""
     return secrets.token_hex(32)
 
 
@@ -313,23 +298,22 @@ class _ToLog:
         self._line = ""
 
     def write(self, text: str) -> int:
-        """Log complete lines."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             if line.strip():
                 log.debug("ray: %s", _COLOURS.sub("", line).strip()[:500])
         return len(text)
 
-    def flush(self) -> None:
-        """Lines are logged immediately."""
+    def flush(self) -> None: ...
 
     def isatty(self) -> bool:
-        """Never."""
         return False
 
 
 @contextlib.contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
-    """Log Ray's messages about its processes, which it prints to stdout; that is for results."""
+    """Log Ray's messages about its processes, because it prints them to stdout, which is for
+    results.
+    """
     with contextlib.redirect_stdout(_ToLog()):
         yield
