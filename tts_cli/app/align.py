@@ -1,7 +1,8 @@
 """Find the times of the words of a folder's rows, and write them next to their audio.
 
 The files of a row are written when it is aligned, so a killed command can be run again. Which
-scores are low for a voice is known only at the end. Files that this changes are then written again.
+scores are low for a voice is known only at the end. Files whose `unsure` then changes are written
+again.
 """
 
 from __future__ import annotations
@@ -89,12 +90,10 @@ class TakeWords:
     def times(
         self, take: JournalEntry, answer: AlignResult, check: Sequence[str] = ()
     ) -> WordTimes:
-        """Return the times of a take's words.
+        """Return the times of a take's words. Raises RowError if they were not found.
 
         Args:
             check: why `check` flagged the take.
-        Raises:
-            RowError: the words were not found.
         """
         problem = answer.problem
         if problem is None and not answer.words:
@@ -120,7 +119,7 @@ class TakeWords:
         )
 
     def _words(self, take: JournalEntry) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
-        """Yield the words of a take's text, each with what the aligner gets for it."""
+        """Yield the words of a take's text, each with the aligner's input for it."""
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
@@ -135,7 +134,7 @@ class TakeWords:
 
 
 def _normalized(take: JournalEntry) -> NormalizedText:
-    """Return the text of a take with its edits; entries before 0.4 do not have them."""
+    """Return the text of a take with its edits, which entries before 0.4 do not have."""
     text, said = take.text or take.said or "", take.said or ""
     edits = [Edit(*edit) for edit in take.edits]
     places = [place for edit in edits for place in (edit.start, edit.end)]
@@ -148,7 +147,6 @@ class FolderAlignment:
     """Aligns the rows of a folder.
 
     Attributes:
-        events: counts of the rows.
         problems: rows that could not be aligned: id and reason.
         unsure: rows whose times may be wrong: id and reasons.
     Args:
@@ -183,9 +181,8 @@ class FolderAlignment:
     def run(self, aligner: Aligner, progress: Rows) -> None:
         """Align the rows that are not aligned yet.
 
-        Raises:
-            Interrupted, StoppedEarly, DiskFull, FolderLocked: the files of aligned rows are
-                complete.
+        Raises Interrupted, StoppedEarly, DiskFull, FolderLocked; the files of aligned rows are then
+        complete.
         """
         takes = TakeWords(aligner.identity, self._folder.last_run.get("text"), self._lexicon)
         with Store(self._folder.path, self._config) as store:
@@ -234,7 +231,6 @@ class FolderAlignment:
         return stored
 
     def _add(self, store: Store, row: FolderRow, takes: TakeWords, answer: AlignResult) -> None:
-        """Write the result of a row, and count it."""
         try:
             times = takes.times(row.take, answer, self._checked(row))
             self._write(store, times)
@@ -288,7 +284,6 @@ class FolderAlignment:
                 self._write(store, replace(times, unsure=reasons))
 
     def _checked(self, row: FolderRow) -> list[str]:
-        """Return why `check` flagged a row's file."""
         check: TakeVerdict | None = self._checks.get((row.id, row.take.take))
         if check is None or not check.is_suspect or not check.fits(row.take.sha256):
             return []
@@ -296,13 +291,12 @@ class FolderAlignment:
 
 
 class TakeAligner:
-    """Aligns takes that are not in a folder, one at a time, for the library.
+    """Aligns takes that are not in a folder, one at a time, for the library. Raises SetupError if
+    the aligner cannot be loaded.
 
     Args:
         opened: see `aligner_of`.
         text: see `TakeWords`.
-    Raises:
-        SetupError: the aligner cannot be loaded.
     """
 
     def __init__(self, opened: Callable[[], Aligner], text: Any) -> None:
@@ -335,7 +329,6 @@ class TakeAligner:
         return self._takes.times(take, answer, check)
 
     def close(self) -> None:
-        """Free the aligner."""
         with self._mutex:
             self._is_closed = True
             self._aligner.close()
@@ -383,7 +376,7 @@ def passages_of(
     pauses between them, or the whole file.
 
     Args:
-        words: first character of each word, and what the aligner gets for it.
+        words: first character of each word, and the aligner's input for it.
     """
     parts = take.parts
     cuts_s = [(part["end_s"] + after["start_s"]) / 2 for part, after in pairwise(parts)]
@@ -407,12 +400,10 @@ def align(
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
 ) -> FolderAlignment:
-    """Align a folder; see `FolderAlignment` for the arguments.
+    """Align a folder, and return its `FolderAlignment`. Raises as that and its `run`.
 
     Args:
         opened: see `aligner_of`.
-    Raises:
-        UsageError, SetupError, Interrupted, StoppedEarly, DiskFull, FolderLocked
     """
     rows = FolderAlignment(out, config, forms, names)
     with screen.step("loading the aligner"):
@@ -423,12 +414,10 @@ def align(
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
-    """Check that an aligner is available. Return a function that opens it.
+    """Check that an aligner is available, and return a function that opens it. Raises SetupError.
 
     Args:
         flag: the flag that names it, for messages.
-    Raises:
-        SetupError: it is not available, or not an aligner.
     """
     if name.casefold() == POCKETSPHINX:
         aligner = SphinxAligner(config.asr_batch, flag)

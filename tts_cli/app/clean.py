@@ -25,7 +25,7 @@ def clean(
         older_than_s: minimum age of the files in seconds; None: any.
         is_approved: whether to delete them; called if there are any.
     Raises:
-        UsageError: nothing was synthesized into the folder.
+        UsageError: no row was synthesized into the folder.
         Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
     """
     before_s = None if older_than_s is None else time.time() - older_than_s

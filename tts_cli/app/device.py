@@ -19,8 +19,8 @@ ALWAYS_THERE = ("auto", "cpu")
 
 
 def require_driver(config: RunConfig) -> None:
-    """Raise SetupError early if there is not even a driver for the device. A Ray cluster has its
-    own.
+    """Raise SetupError early if the machine does not even have a driver for the device. A Ray
+    cluster has its own.
     """
     if config.ray_address is None and not any(map(os.path.exists, DRIVERS)):
         require_device(config)

@@ -55,7 +55,6 @@ def packages() -> list[Finding]:
 
 
 def extras() -> list[Finding]:
-    """Check the packages that only some commands need."""
     found = []
     for name, extra in all_extras().items():
         if problems := extra.problems():

@@ -42,16 +42,15 @@ def add_voice(
     is_overwriting: bool = False,
     spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
-    """Encode a recording into a voice file, unless the file exists already.
+    """Encode a recording into a voice file, unless the file exists already. Return the file, its
+    content, and whether it is new.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
         config: its model, device, voices and ref_silence are used.
         spoken: output folder, and its row or `ID=TAKE`, instead of a recording.
-    Returns:
-        The file, its content, and whether it is new.
     Raises:
-        UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
+        UsageError: the name, the recording or the checkpoint is wrong; no file was written.
         SetupError: the checkpoint or a package is missing.
     """
     liked = None if spoken is None else take_as_reference(*spoken)
@@ -85,9 +84,8 @@ def design_voice(
     design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Generate the reference recording of a new voice, and encode it into a voice file.
-
-    The recording is stored next to the voice file as `NAME.wav`.
+    """Generate the reference recording of a new voice, and encode it into a voice file. The
+    recording is stored next to it as `NAME.wav`.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
@@ -143,7 +141,7 @@ def design_voice(
 
 
 def _require_maker(maker: VoiceDesigner, row: Row, is_design: bool) -> None:
-    """Raise UsageError if a checkpoint cannot generate the voice that was asked for."""
+    """Raise UsageError if a checkpoint cannot generate the requested voice."""
     info = maker.info
     if is_design and not info.needs_instruct:
         raise UsageError(
@@ -165,7 +163,7 @@ def _require_maker(maker: VoiceDesigner, row: Row, is_design: bool) -> None:
 
 
 def require_cloning_model(config: RunConfig) -> ModelInfo:
-    """Return the facts of the checkpoint that clones. Raises UsageError if it cannot clone."""
+    """Return the facts of the checkpoint. Raises UsageError if it cannot clone."""
     info = approved_info(config)
     require_speakable(info)
     if not info.can_clone:

@@ -41,9 +41,9 @@ def checkpoint_settings(model: str | None) -> dict[str, Any]:
 
 
 def completions(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
-    """Return the values of a setting that start with what is typed, ignoring letter case.
+    """Return the values of a setting that start with the typed text, ignoring letter case.
 
-    Errors give an empty list, because a shell shows nothing else on Tab.
+    Errors give an empty list, because a shell shows no messages on Tab.
 
     Args:
         given: the flags of the line so far.

@@ -1,7 +1,5 @@
-"""Time the stages of a loaded model; `cli/profile.py` prints the figures.
-
-In addition to its time, a stage has its share of the frame and the number of its kernels. `warmup`
-runs the same fixed rows.
+"""Time the stages of a loaded model; `cli/profile.py` prints the figures. `warmup` runs the same
+fixed rows.
 """
 
 from __future__ import annotations
@@ -48,12 +46,8 @@ STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "r
 def profile(
     config: RunConfig, batches: str | None, frames: int, repeats: int | None, stages: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Measure a checkpoint; the arguments are the command's options.
-
-    Returns:
-        The figures of each batch size, and a report.
-    Raises:
-        UsageError, SetupError: the stages cannot be measured.
+    """Measure a checkpoint; the arguments are the command's options. Return the figures of each
+    batch size, and a report. Raises UsageError, SetupError.
     """
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
@@ -96,7 +90,7 @@ class Profiler:
     def prepare(self, batch: int) -> None:
         """Allocate slots and capture graphs for `batch` rows, or fewer if memory is short.
 
-        The number of slots is that of a run of as many rows, because it decides how a frame is
+        The number of slots is that of a run of this many rows, because it decides how a frame is
         launched: with one slot, a step is one launch (`kernels.persistent`).
         """
         prompt = sample_prompts(self.model, 1, 1)[0]
@@ -291,7 +285,7 @@ def sample_references(model: SpeechModel, count: int, seconds: float) -> list[to
 
 
 def sample_clone(model: SpeechModel) -> Voice:
-    """Return a voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as
+    """Return a voice for a Base checkpoint, the embedding of a tone, so that prompts are as long as
     those of other checkpoints.
     """
     embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]

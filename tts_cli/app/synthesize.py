@@ -1,7 +1,7 @@
 """Synthesize a manifest into a folder: the one way from rows to audio files and journal entries.
 
-`synth`, `book` and `say` call `synthesize`. Nothing is printed here. The caller passes a `Screen`
-that shows the progress, and gets a `RunResult`.
+`synth`, `book` and `say` call `synthesize`. The caller passes a `Screen` that shows the progress,
+and gets a `RunResult`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class RunResult:
     is_run: bool = False  # whether the run is recorded in runs.jsonl
 
     def totals(self) -> dict[str, Any]:
-        """Return the totals of run.json."""
         return run_totals(
             self.plan.events,
             self.facts,
@@ -75,7 +74,6 @@ class RunResult:
 
     @property
     def takes_bytes(self) -> int:
-        """Bytes of the alternative takes."""
         return takes_bytes(self.plan.folder.out)
 
 
@@ -176,7 +174,6 @@ def look(
 
 
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
-    """Generate the missing voices."""
     from tts_cli.engine.made_voices import make_voices, run_in
 
     count = len(plan.voices.to_make())
@@ -224,8 +221,7 @@ def speak(
 
     Args:
         local: the session of this process.
-        hooks: see `synthesize`.
-        report: see `report_of`.
+        hooks, report: see `synthesize` and `report_of`.
     """
     plan = result.plan
     result.is_spoken, is_served = plan.needs_model, plan.events.num(Event.SERVED) > 0
@@ -283,7 +279,6 @@ def prepare(plan: Plan, session: Session, step: Step) -> None:
 
 
 def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
-    """Record the end of a run in its folder."""
     config, folder, events = result.plan.config, result.plan.folder, result.plan.events
     error, verified, strays = result.error, result.verified, result.strays
     exit_code = int(num_failed(events) > 0) if error is None else getattr(error, "exit_code", 4)
@@ -327,10 +322,8 @@ def speak_due(
 
 
 def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
-    """Make files from the audio of the rows, and set the exit code.
-
-    Args:
-        make: returns the number of rows without such files.
+    """Make files from the audio of the rows, and set the exit code. `make` returns the number of
+    rows without such files.
     """
     try:
         result.exit_code = max(result.exit_code, int(make(result) > 0))
@@ -339,14 +332,12 @@ def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
 
 
 def write_subtitles(result: RunResult) -> int:
-    """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
     return write_row_subtitles(result.plan).num(Event.NOT_DERIVED)
 
 
 def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> int:
-    """Align the words of the run's rows."""
     plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
     result.words = aligned(plan.folder.out, config, names=plan.has)

@@ -49,18 +49,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TakeAsReference:
-    """A take that a user chose as a reference, and its run."""
-
     out: Path
     record: JournalEntry
     is_file: bool  # whether it is the row's current take
     run: Run | None  # run that synthesized it; None: unknown
 
     def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
-        """Return a recording, or a finished voice if that consists of codes.
-
-        Raises:
-            UsageError: the take cannot be a reference.
+        """Return a recording, or a finished voice if that consists of codes. Raises UsageError if
+        the take cannot be a reference.
         """
         silence_s = reference_silence_s(config, info)
         # A checkpoint without speaker embeddings clones by codes alone.
@@ -103,11 +99,10 @@ class TakeAsReference:
         self, info: ModelInfo, takes_codes: bool
     ) -> tuple[sources.AudioSource, sources.Array | None]:
         """Return the best source for a voice, and its (F, K) int64 codes if these are the source.
+        Raises RowError if no source is usable.
 
         Args:
             takes_codes: prefer codes to lossless audio.
-        Raises:
-            RowError: no source is usable.
         """
         out, record, run = self.out, self.record, self.run
         has_codec = (
@@ -187,7 +182,6 @@ def require_row(values: Mapping[str, Any]) -> Row:
 
 
 def load_recording(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
-    """Load the recording that a row names. Raises UsageError."""
     try:
         return load_reference(
             row.ref_audio or "",

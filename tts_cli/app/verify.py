@@ -59,13 +59,11 @@ LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
 class TranscriberThread:
-    """A recognizer with a thread that transcribes takes.
+    """A recognizer with a thread that transcribes takes. Raises SetupError if it is not available.
 
     Args:
         text: settings of the text frontend, see `Transcriber`.
         step: shows that the recognizer is loading.
-    Raises:
-        SetupError: the recognizer is not available.
     """
 
     def __init__(self, config: RunConfig, text: Any, step: Step) -> None:
@@ -82,11 +80,10 @@ class TranscriberThread:
         self._thread = threading.Thread(target=self._run, name="transcriber", daemon=True)
 
     def begin(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def put(self, path: Path, take: JournalEntry, receive: Callable[[AsrResult], None]) -> bool:
-        """Queue a take; from one thread at a time. Return whether it can be transcribed.
+        """Queue a take, and return whether it can be transcribed. One thread at a time may call it.
 
         Args:
             receive: called in the recognizer's thread with the result.
@@ -145,7 +142,7 @@ class TranscriberThread:
 
 
 class Verified(NamedTuple):
-    """The rows after `--verify`; all fields except `heard` include rows of earlier runs."""
+    """The rows after `--verify`. All fields except `heard` include rows of earlier runs."""
 
     recognizer: str
     rows: int
@@ -158,7 +155,6 @@ class Verified(NamedTuple):
 
     @property
     def right(self) -> int:
-        """Number of rows that were fine without a retry."""
         return self.rows - len(self.mended) - len(self.suspects) - len(self.failed)
 
     def as_dict(self) -> dict[str, Any]:
@@ -176,10 +172,8 @@ class Verified(NamedTuple):
 
 
 class Verification:
-    """Checks the rows of a folder during a run, and retries suspect rows at its end.
-
-    Raises:
-        SetupError: the recognizer is not available.
+    """Checks the rows of a folder during a run, and retries suspect rows at its end. Raises
+    SetupError if the recognizer is not available.
     """
 
     def __init__(self, plan: Plan, screen: Screen, hooks: Sequence[Hook]) -> None:
@@ -195,7 +189,7 @@ class Verification:
         self.is_served = False  # whether an interrupted run had done so
 
     def on_result(self, task: Task, result: Result, take: JournalEntry) -> None:
-        """Queue a new take; a hook of the run."""
+        """Queue a new take. A hook of the run."""
         if take.is_ok:
             self._put(self._plan.folder.out / str(take.path), take, None)
 
@@ -214,7 +208,7 @@ class Verification:
         self._thread.begin()
 
     def end(self, session: Callable[[], Session], begin: Begin) -> Verified:
-        """Judge all rows, once all are synthesized; synthesize suspect ones again, judge these, and
+        """Judge all rows once all are synthesized, synthesize suspect ones again, judge these, and
         choose the best takes.
 
         Args:
@@ -248,7 +242,6 @@ class Verification:
         )
 
     def close(self) -> None:
-        """Free the recognizer."""
         self._thread.close()
 
     def _found(self) -> FolderCheck:
@@ -266,7 +259,6 @@ class Verification:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
     def _retry(self, ids: set[str], opened: Callable[[], Session], begin: Begin) -> None:
-        """Synthesize further takes of rows."""
         retakes = self._plan.config.retakes
         if not retakes:
             return
@@ -325,8 +317,6 @@ WAIT_S = 0.1  # interval of checking for rows to retry
 
 @dataclass(eq=False)
 class _Take:
-    """A take of a row without a folder."""
-
     task: Task
     result: Result
     entry: JournalEntry
@@ -341,8 +331,6 @@ class _Take:
 
 @dataclass(eq=False)
 class _Row:
-    """A row that is synthesized without a folder."""
-
     task: Task
     takes: list[_Take] = field(default_factory=list)
     num_waiting: int = 1  # takes that are not synthesized and transcribed yet
@@ -377,10 +365,8 @@ class StreamVerifier:
         self._suspects: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
 
     def tasks(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """Yield tasks, and further takes of suspect rows, until all rows are passed on.
-
-        Raises:
-            StoppedEarly: the recognizer failed.
+        """Yield tasks, and further takes of suspect rows, until all rows are passed on. Raises
+        StoppedEarly if the recognizer failed.
         """
         came_s = time.perf_counter()
         for task in tasks:
@@ -397,7 +383,7 @@ class StreamVerifier:
             yield None
 
     def on_results(self, results: Sequence[tuple[Task, Result]]) -> None:
-        """Receive the results of takes; any thread may call it."""
+        """Receive the results of takes. Thread-safe."""
         for task, result in results:
             self._add(task, result)
 

@@ -28,10 +28,8 @@ CHECK_FRAMES = 16
 
 
 def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
-    """Compile all kernels, capture all graphs and check them.
-
-    Returns:
-        The loaded model, its graphs as `coverage` returns them, and the folder of compiled kernels.
+    """Compile all kernels, capture all graphs and check them. Return the loaded model, its graphs
+    as `coverage` returns them, and the folder of compiled kernels.
     """
     require_speakable(approved_info(config))
     loaded = open_checkpoint(config)

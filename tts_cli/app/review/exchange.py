@@ -52,9 +52,7 @@ def review_table(out: Path) -> str:
 
 def write_labels(out: Path, folder: Path) -> int:
     """Write the comments as label tracks of Audacity, one file per take. Return their number.
-
-    Raises:
-        SetupError: a file cannot be written.
+    Raises SetupError.
     """
     tracks: dict[str, list[TimedText]] = defaultdict(list)
     for one in Reviews(out).comments():
@@ -69,15 +67,15 @@ def write_labels(out: Path, folder: Path) -> int:
 
 
 def import_decisions(out: Path, file: Path, reviewer: str) -> dict[str, int]:
-    """Add the decisions of a file that a page saved. Return the numbers of those that were
-    added, were known already, and are about audio that the folder does not have.
+    """Add the decisions of a file that a page saved. Return how many were added, were known
+    already, and are about audio that the folder does not have.
 
     Args:
         reviewer: name for decisions without one.
     Raises:
         UsageError: the file has no decisions.
         SetupError: it cannot be read.
-        FolderLocked, DiskFull, StoppedEarly: nothing or not all was added.
+        FolderLocked, DiskFull, StoppedEarly: none or not all were added.
     """
     given = list(read_decisions(file)) if file.is_file() else []
     if not given:

@@ -50,10 +50,8 @@ class ManifestEdit:
 
 
 def edit_of(source: Manifest, row: Row, text: str) -> ManifestEdit:
-    """Return the change that gives a row another text.
-
-    Raises:
-        UsageError: the file cannot be changed here, or the text is not found in it.
+    """Return the change that gives a row another text. Raises UsageError if the file cannot be
+    changed here, or does not contain the text.
     """
     file = next(one for one in source.all if row.file in ("", one.name))
     remedy = "change the text in the program that the file is from"
@@ -88,7 +86,7 @@ def _notations(form: str, *texts: str) -> list[list[str]]:
 
 
 def _changes_only(file: ManifestFile, new: bytes, row: Row, text: str) -> bool:
-    """Return whether a new content of a manifest differs in the text of one row only."""
+    """Whether a new content of a manifest differs only in the text of one row."""
     edited = replace(row, text=text)
     with tempfile.NamedTemporaryFile(suffix=Path(file.name).suffix) as copy, suppress(TtsCliError):
         copy.write(new)
