@@ -451,12 +451,11 @@ class RunConfig:
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
 
     def has_chapter(self, number: int) -> bool:
-        """Return whether --chapters selects a chapter, from 1."""
+        """Whether --chapters selects a chapter, from 1."""
         parts = [part.split("-") for part in (self.chapters or "0-99999").split(",")]
         return any(int(part[0]) <= number <= int(part[-1]) for part in parts)
 
     def has_mark(self, name: str) -> bool:
-        """Return whether --mark names this mark."""
         return name in (self.mark or "").lower().split(",")
 
     @property
@@ -478,7 +477,6 @@ class RunConfig:
 
     @property
     def has_workers(self) -> bool:
-        """Whether other processes synthesize, through Ray."""
         return self.workers is not None or self.ray_address is not None
 
     @property

@@ -102,8 +102,8 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """Measures of one row's audio, named as in `JournalEntry`. dBFS: 0 is the root mean square,
-    or the peak, of a square wave of full scale; None is digital silence.
+    """Measures of one row's audio, named as in `JournalEntry`. dBFS: 0 is the root mean square, or
+    the peak, of a square wave of full scale; None is digital silence.
     """
 
     level_dbfs: float | None = None  # root mean square of all samples
@@ -146,8 +146,8 @@ class VoiceKey:
 
 @dataclass(frozen=True)
 class Work:
-    """What a row took, named as in `JournalEntry`. Times are milliseconds, the row's own share
-    where rows run together.
+    """What a row took, named as in `JournalEntry`. Times are milliseconds, the row's own share if
+    rows run together.
     """
 
     prompt_tokens: int = 0

@@ -54,7 +54,7 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
 
 
 def capped(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    """Return the first lines, and then `more` with the number of the others, if there are any."""
+    """Return the first lines, and `more` with the number of the others, if any."""
     num_more = len(lines) - limit
     return [*lines[:limit], *([more.format(num_more)] if num_more > 0 else [])]
 

@@ -24,11 +24,7 @@ _DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
-    """Open a regular file for reading.
-
-    Raises:
-        OSError: it is not a regular file, or cannot be opened.
-    """
+    """Open a regular file for reading. Raises OSError, also if it is not a regular file."""
     handle = os.open(path, _OPEN | (0 if is_link_followed else _NOFOLLOW))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -37,20 +33,16 @@ def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
 
 
 def open_given(path: Path | str) -> BinaryIO:
-    """Open a file that a user named: a regular one, or a pipe of the command line.
-
-    Raises:
-        OSError: it is neither, or cannot be opened.
+    """Open a file that a user named: a regular one, or a pipe of the command line. Raises OSError,
+    also if it is neither.
     """
     is_descriptor = os.fspath(path).startswith(_DESCRIPTORS)
     return open(path, "rb") if is_descriptor else open_plain(path)
 
 
 def read_given(path: Path | str, max_bytes: int) -> bytes:
-    """Return the content of a file that a user named.
-
-    Raises:
-        OSError: it cannot be read, or has more than `max_bytes`.
+    """Return the content of a file that a user named. Raises OSError, also if it has more than
+    `max_bytes`.
     """
     with open_given(path) as file:
         data = file.read(max_bytes + 1)

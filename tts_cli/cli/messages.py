@@ -148,7 +148,6 @@ rows_were = partial(counted, one="row was", many="rows were")
 
 
 def rows(count: int) -> str:
-    """Return "1 row", "2 rows"."""
     return counted(count, "row")
 
 
@@ -159,7 +158,6 @@ def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: 
         ok: rows synthesized.
         of: rows that were due.
         done: rows that were already done.
-        failed: rows that failed.
         converted: files converted without synthesis.
     """
     parts = [SYNTHESIZED.format(ok=ok, rows=rows(of))]
@@ -173,12 +171,10 @@ def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: 
 
 
 def all_done(count: int) -> str:
-    """Return the reason of a run that has nothing to do because all rows are done."""
     return ALL_DONE.format(rows=("all " if count > 1 else "") + rows_are(count))
 
 
 def nothing_to_do(done: int) -> str:
-    """Return the summary of a run whose rows are all done."""
     return NOTHING_TO_DO.format(reason=all_done(done))
 
 
@@ -237,11 +233,7 @@ def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
 
 
 def invalid_lines(events: Events, manifest: str, voiceless: Collection[str]) -> Iterator[str]:
-    """Yield the errors about invalid rows.
-
-    Args:
-        voiceless: characters that have no voice.
-    """
+    """Yield the errors about invalid rows. `voiceless` are the characters without a voice."""
     yield from row_lines(events, Event.INVALID, manifest)
     if len(voiceless) > 1:
         named = first_few([*map(shown, voiceless)], _MAX_VOICELESS)

@@ -54,7 +54,7 @@ WARNINGS_LOGGER = "py.warnings"  # Python's logger for warnings of libraries
 
 @dataclass
 class Invocation:
-    """A command line, and what `main` must know about it."""
+    """A command line, with the facts that `main` needs about it."""
 
     args: list[str] = field(default_factory=list)  # without the program's name
     origins: dict[str, str] = field(default_factory=dict)  # by setting: flag, variable or file
@@ -62,9 +62,8 @@ class Invocation:
 
 
 class SectionedOption(click.Option):
-    """An option with a heading, whose value may come from a variable.
-
-    The variable is that of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+    """An option with a heading, whose value may come from a variable: that of its command
+    (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
 
     Args:
         scope: files that may set it; None: the scope of the setting of its name, or no file.
@@ -196,10 +195,8 @@ def origins(ctx: click.Context) -> dict[str, str]:
 
 
 def apply_preset(ctx: click.Context) -> None:
-    """Use the settings of --preset, except those that a stronger or the same origin gives.
-
-    Raises:
-        UsageError: another setting contradicts the preset.
+    """Use the settings of --preset, except those that a stronger or the same origin sets. Raises
+    UsageError if another setting contradicts the preset.
     """
     name = ctx.params.get("preset")
     if name is None or "loudness" not in ctx.params:
@@ -235,11 +232,10 @@ def _strength(origin: str | None) -> int:
 
 
 def log_origins(ctx: click.Context) -> None:
-    """Check the values of variables, and log every value that no flag gave.
+    """Check the values of variables, and log every value that does not come from a flag.
 
-    Raises:
-        UsageError: a variable has a value that its flag would not accept, or a project's file sets
-            what it must not set for this command.
+    Raises UsageError if a flag would not accept a variable's value, or a project's file sets what
+    it may not set.
     """
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
@@ -341,7 +337,6 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 
 def _is_json(ctx: click.Context) -> bool:
-    """Whether --json is given, or its variable is set."""
     if "--json" in ctx.find_root().ensure_object(Invocation).args:
         return True
     param = next(one for one in ctx.command.params if one.name == "json")

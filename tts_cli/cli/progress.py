@@ -51,11 +51,7 @@ class Ticker:
 
 @contextlib.contextmanager
 def long_step(what: str, progress: str) -> Iterator[None]:
-    """Log every 30 s that a step of unknown length is still running.
-
-    Args:
-        progress: as in `RunConfig`.
-    """
+    """Log every 30 s that a step of unknown length is still running."""
     if progress == "none":
         yield
         return
@@ -74,9 +70,7 @@ class Progress:
     log.
 
     Args:
-        num_rows: rows that will end.
-        progress: as in `RunConfig`.
-        is_quiet: show nothing.
+        num_rows: rows of the run.
     """
 
     def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:

@@ -1,4 +1,7 @@
-"""Print the end of a run: the results, their place, and what to type next."""
+"""Print the end of a run: the results, their place, and what to type next.
+
+`args` is always the command line, without the program's name.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,8 @@ MAX_RETRIES = 100
 
 
 def show_result(result: RunResult, args: Sequence[str]) -> int:
-    """Print the results of a run and the next step. Return the exit code, or raise its error.
-
-    Args:
-        args: the command line, without the program's name.
+    """Print the results of a run and the next step. Return the exit code, or raise the run's
+    error.
     """
     config, exit_code = result.plan.config, result.exit_code
     if config.voices_only:
@@ -78,12 +79,7 @@ def _spoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
 
 
 def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
-    """Return the lines about rows that were checked during the run.
-
-    Args:
-        verified: None without --verify.
-        args: the command line, without the program's name.
-    """
+    """Return the lines about rows that were checked during the run; none without --verify."""
     if verified is None:
         return []
     fixed, suspects = verified.mended, verified.suspects
@@ -160,8 +156,6 @@ def summary_lines(
 
     Args:
         totals: of the run, see `run_totals`.
-        events: of the run.
-        out: the output folder.
         is_retry: the run had --retry-failed, so skipped rows are those that had not failed.
         verified: the rows after --verify, which may have fixed some that failed before.
     """
@@ -205,10 +199,8 @@ def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
 
 
 def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
-    """Return the lines about rows that the manifest no longer has.
-
-    Args:
-        strays: None if the run did not look for them.
+    """Return the lines about rows that the manifest no longer has; none if the run did not look for
+    them.
     """
     if strays is None:
         return []
@@ -293,12 +285,8 @@ def _num_failed(events: Events) -> int:
 def next_step(
     args: Sequence[str], config: RunConfig, events: Events, *, is_stopped: bool
 ) -> str | None:
-    """Return what to type next, or None if nothing is left to do.
-
-    Args:
-        args: the command line as it was given, without the program's name.
-        events: of the run.
-        is_stopped: the run ended before it had tried every row.
+    """Return what to type next, or None if nothing is left to do. `is_stopped`: the run ended
+    before it had tried every row.
     """
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
@@ -325,7 +313,6 @@ def next_step(
 
 
 def _without(args: Sequence[str], flag: str) -> list[str]:
-    """Return a command line without an option and its value."""
     values = {index + 1 for index, arg in enumerate(args) if arg == flag}
     return [
         arg
@@ -347,7 +334,6 @@ def _without_redo(args: Sequence[str]) -> list[str]:
 
 
 def _command(args: Sequence[str]) -> str:
-    """Return a command line that can be pasted into a shell."""
     return shlex.join(["tts-cli", *args]) + msg.ON_STDIN * ("-" in args)
 
 

@@ -1,6 +1,4 @@
-"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files from
-a recording, a synthesized row or a description.
-"""
+"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files."""
 
 from __future__ import annotations
 
@@ -119,7 +117,6 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
 
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
-    """Return labels and texts about a checkpoint."""
     instruct = "supported" if info.takes_instruct else "ignored by this model"
     cloning = "no"
     if info.can_clone:
