@@ -118,9 +118,7 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def put_in_place(part: Path | str, path: Path | str) -> None:
-    """Rename a staged file to its final name. The caller syncs the folder. Raises as
-    `write_atomic`.
-    """
+    """Rename a staged file. The caller syncs the folder. Raises as `write_atomic`."""
     with _removed_on_error(part, path):
         os.replace(part, path)
 
@@ -169,7 +167,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, and rename it to `path` if the block succeeds. Raises as
+    """Yield a temporary path, and rename it to `path` if the block succeeds. Raises as
     `write_atomic`.
     """
     part = Path(part_of(path))
@@ -268,16 +266,12 @@ def require_plain_file(path: Path) -> bool:
 
 
 def open_own(path: Path) -> BinaryIO | None:
-    """Open a file of ours in an untrusted folder; None: it does not exist. Raises OSError, and
-    SetupError if it is not a regular file.
-    """
+    """Open a file of ours in an untrusted folder, if it exists. Raises OSError, SetupError."""
     return open_plain(path, is_link_followed=False) if require_plain_file(path) else None
 
 
 def read_own(path: Path, max_bytes: int) -> bytes | None:
-    """Return up to `max_bytes` of a file of ours in an untrusted folder, or None if it does not
-    exist. Raises SetupError, OSError.
-    """
+    """Return up to `max_bytes` of such a file, if it exists. Raises OSError, SetupError."""
     file = open_own(path)
     if file is None:
         return None
@@ -286,8 +280,8 @@ def read_own(path: Path, max_bytes: int) -> bytes | None:
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file for reading, and for writing at its end, without following links. Return its
-    handle. Raises OSError, also if it is not a regular file.
+    """Open a regular file for reading, and for writing at its end, without following links. Return
+    its handle. Raises OSError.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)

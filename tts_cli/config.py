@@ -419,9 +419,7 @@ class RunConfig:
         return config
 
     def validate(self) -> None:
-        """Check everything that needs no model and no file. Raises UsageError with the flag's
-        name.
-        """
+        """Check what needs no model and no file. Raises UsageError with the flag's name."""
         for name, found in SETTINGS.items():
             if problem := found.problem(self.sampling.get(name, getattr(self, name, None))):
                 raise UsageError(f"{flag(name)} {problem}")

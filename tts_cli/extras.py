@@ -19,8 +19,6 @@ from tts_cli.plain import read_table
 
 @dataclass(frozen=True)
 class Package:
-    """A package of an extra."""
-
     name: str  # name for pip
     module: str  # name for import
     min_version: str  # lowest supported version

@@ -184,9 +184,7 @@ def cli() -> None:
 
 
 class _Formatter(logging.Formatter):
-    """Plain lines, with a label for warnings and errors. With --debug also time, thread and
-    module.
-    """
+    """Plain lines, with a label for warnings and errors; time, thread and module with --debug."""
 
     def __init__(self, invocation: Invocation) -> None:
         super().__init__("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")

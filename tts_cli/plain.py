@@ -33,17 +33,13 @@ def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
 
 
 def open_given(path: Path | str) -> BinaryIO:
-    """Open a file that a user named: a regular one, or a pipe of the command line. Raises OSError,
-    also if it is neither.
-    """
+    """Open a file that a user named: a regular one, or a pipe. Raises OSError, also for others."""
     is_descriptor = os.fspath(path).startswith(_DESCRIPTORS)
     return open(path, "rb") if is_descriptor else open_plain(path)
 
 
 def read_given(path: Path | str, max_bytes: int) -> bytes:
-    """Return the content of a file that a user named. Raises OSError, also if it has more than
-    `max_bytes`.
-    """
+    """Return the content of a file that a user named. Raises OSError, also if it is too large."""
     with open_given(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:

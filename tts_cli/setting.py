@@ -71,9 +71,7 @@ class Topic(Enum):
 
 @dataclass(frozen=True)
 class SettingFacts:
-    """Everything about a setting except its name. A default of None is decided later, as `unset`
-    states.
-    """
+    """Everything about a setting except its name. A default of None is decided later (`unset`)."""
 
     topic: Topic
     default: Any

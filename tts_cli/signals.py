@@ -133,8 +133,8 @@ def check() -> None:
 
 @contextlib.contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on a signal within the block, instead of raising. Raises Interrupted on entry or
-    exit, if a signal came.
+    """Call `stop` on a signal in the block. Raises Interrupted on entry or exit, if a signal
+    came.
     """
     global _stop, _messages
     messages: SimpleQueue[str | None] = SimpleQueue()

@@ -75,9 +75,7 @@ def reruns_of(out: Path) -> list[Rerun]:
 
 
 def outside_of(out: Path, reruns: Sequence[Rerun]) -> str:
-    """Return which files elsewhere and which downloads the commands need, for messages; empty:
-    none.
-    """
+    """Return which files elsewhere and which downloads commands need, for messages."""
     outside = dict.fromkeys(path for one in reruns for path in one.outside)
     message = f"{out} names files elsewhere, or models to download: {', '.join(outside)}"
     return message if outside else ""
@@ -124,9 +122,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def short_command(out: Path) -> list[str] | None:
-    """Return `again` for a folder, as words, or None if it would not repeat the command that filled
-    it.
-    """
+    """Return `again DIR` as words, or None if it would not repeat what filled the folder."""
     try:
         found = reruns_of(out)
     except TtsCliError:

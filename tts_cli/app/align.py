@@ -119,7 +119,6 @@ class TakeWords:
         )
 
     def _words(self, take: JournalEntry) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
-        """Yield the words of a take's text, each with the aligner's input for it."""
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
@@ -217,9 +216,7 @@ class FolderAlignment:
                     self._found[row.id] = row, stored.score, stored.unsure
 
     def _stored(self, store: Store, row: FolderRow, aligner: str) -> WordTimes | None:
-        """Return the word times of an earlier run if they are still valid, and write missing
-        further files.
-        """
+        """Return valid word times of an earlier run, and write missing further files."""
         stored = read_words(store.out, row.id)
         if stored is None or stored.sha256 != row.take.sha256 or stored.text != row.take.text:
             return None
@@ -264,9 +261,7 @@ class FolderAlignment:
                 self.problems.append((row_id, f"{problem}; change one of the two ids"))
 
     def _compare(self, store: Store, aligner: Identity) -> None:
-        """Compare each row's score with its voice's, and write files again if their `unsure`
-        changes.
-        """
+        """Compare each row's score with its voice's, and write files again if `unsure` changes."""
         scores: dict[Hashable, list[float]] = defaultdict(list)
         for row, score, _ in self._found.values():
             scores[row.take.voice_name].append(score)

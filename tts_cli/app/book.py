@@ -1,6 +1,4 @@
-"""Synthesize a book: its text becomes rows, `run` synthesizes them, and their audio becomes
-chapters.
-"""
+"""Synthesize a book: text becomes rows, and the audio of the rows becomes chapters."""
 
 from __future__ import annotations
 
@@ -119,8 +117,8 @@ class BookRun:
         return self._source
 
     def _unselected(self) -> frozenset[int]:
-        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError if that is all
-        of them.
+        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError if none is
+        left.
         """
         config, numbers = self.config, {row.chapter for row in self.script}
         found = frozenset(one for one in numbers if not config.has_chapter(one + 1))
@@ -143,7 +141,6 @@ class BookRun:
         return found
 
     def join(self) -> Produced:
-        """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
             # After the run, so the plan only lists the rows that are missing.
@@ -252,7 +249,7 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
 
 
 def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
-    """Return the settings of the rows. Their audio is not processed, so that chapters in another
+    """Return the settings of the rows, whose audio stays unprocessed, so that chapters in another
     format or loudness need no synthesis.
     """
     is_telephony, has_preset = config.subtype in ("ULAW", "ALAW"), config.preset is not None

@@ -217,9 +217,7 @@ class FolderCheck:
         events: Events,
         progress: Rows,
     ) -> str:
-        """Run a recognizer over takes, store its results, and write the file from time to time.
-        Return its name, after closing it.
-        """
+        """Run a recognizer over takes, and write its results from time to time. Return its name."""
         transcriber = self._transcriber(recognizer)
         every_s = WRITE_S
         written_s = before_s = time.perf_counter()
@@ -304,8 +302,8 @@ class FolderCheck:
                 one.similarity = similarity.similarities(take, middles[take.voice], encoder)
 
     def write(self) -> None:
-        """Judge all takes, and write the file unless the folder is read-only. If it raises DiskFull
-        or SetupError, the previous file stays.
+        """Judge all takes, and write the file unless the folder is read-only. Raises DiskFull,
+        SetupError.
         """
         self.judge()
         if not self.is_kept:
@@ -327,9 +325,7 @@ class FolderCheck:
         return {one.row.id for one in self.suspects} | {row.id for row in self.failed}
 
     def best_takes(self) -> dict[str, CheckedTake]:
-        """Return the best take of each failed or suspect row, by row id. Rows without a take that
-        passed are left out.
-        """
+        """Return the best passed take of each failed or suspect row that has one, by row id."""
         others: dict[str, list[CheckedTake]] = {}
         bad = self.bad_ids
         for one in self.judged:
@@ -354,7 +350,7 @@ class FolderCheck:
 
     def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
         """Make the best takes current, except in rows with a pinned take, and judge the folder
-        again. The store is entered only if there is a choice to make.
+        again.
         """
         wanted = [
             Choice(row_id, one.file.take.take)
@@ -371,13 +367,12 @@ class FolderCheck:
 
 
 def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
-    """Make the best takes current; see `FolderCheck.pick`."""
     return found.pick(Store(found.folder.path, config))
 
 
 def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
-    """Transcribe the takes with the recognizer of --asr. Return its name. Raises SetupError,
-    StoppedEarly, Interrupted.
+    """Transcribe the takes with --asr. Return its name. Raises SetupError, StoppedEarly,
+    Interrupted.
     """
     require_packages()
     with step("loading the recognizer"):

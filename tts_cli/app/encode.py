@@ -119,9 +119,7 @@ def encode(
 def _collect_timed(
     jobs: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
-    """Yield the jobs, and collect the rows that have files with times before these are out of
-    date.
-    """
+    """Yield the jobs, and note the rows' files with times before these are out of date."""
     derived = DerivedFiles(folder)
     for job in jobs:
         if suffixes := timed_suffixes(derived, job.record):
@@ -239,7 +237,6 @@ def require_own_files(source: SourceFolder, target: Store) -> None:
 
 
 def load_model(config: RunConfig, step: Step) -> SpeechModel:
-    """Load the checkpoint that made the codes. Raises SetupError, UsageError."""
     from tts_cli.engine.load import open_checkpoint
 
     approved_info(config)
@@ -253,8 +250,6 @@ def load_model(config: RunConfig, step: Step) -> SpeechModel:
 
 
 class Run(NamedTuple):
-    """Facts about the run that synthesized a row."""
-
     is_native: bool  # whether its files have the checkpoint's sample rate
     identity: str | None  # identity of the checkpoint
     family: str | None = None
@@ -295,7 +290,6 @@ class SourceFolder:
         self._ids = {name: row_id for row_id, name in self._names.items()}
 
     def _named(self, name_by: str) -> dict[str, str]:
-        """Return the ids that rows have in the target folder."""
         takes = {(one.id, one.take): one for one in self.records() if one.is_ok}
         order = manifest_order(self.out, takes)
         facts = ((key, name_facts(takes[key])) for key in order)
@@ -335,9 +329,7 @@ class SourceFolder:
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
     def native_rate_hz(self) -> int | None:
-        """Return the checkpoint's sample rate, from a file of a run without --sample-rate, or
-        None.
-        """
+        """Return the checkpoint's sample rate, from a file of a run without --sample-rate."""
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:
@@ -386,8 +378,8 @@ class SourceFolder:
         return ReencodeJob(record, source, self._pace(record))
 
     def _pace(self, record: JournalEntry) -> FilePace:
-        """Return the pace of a row's new file: the row's own, or as requested now, or that of its
-        present file.
+        """Return the pace of a row's new file: its own, as requested now, or of its present
+        file.
         """
         config = self._config
         if record.pace.is_own:
@@ -410,7 +402,6 @@ class SourceFolder:
 
 
 def name_facts(take: JournalEntry) -> dict[str, Any]:
-    """Return the values for `--name-by` of a take."""
     language = None if take.language == "auto" else take.language
     known = {"id": take.id, "take": take.take, "character": take.character, "language": language}
     return {**take.extra, **known, "voice": voice_label(take.voice)}

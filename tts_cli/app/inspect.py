@@ -35,9 +35,7 @@ class InspectedFile:
 
 
 def inspect_folder(folder: Path, preset: Preset) -> Iterator[InspectedFile]:
-    """Yield the chapters of a book, or the current files of a manifest's rows. Raises UsageError,
-    SetupError.
-    """
+    """Yield a book's chapters, or the current files of rows. Raises UsageError, SetupError."""
     require_levels("--preset")
     plain = PlainFiles(folder)
     for name, problem in _files(folder):

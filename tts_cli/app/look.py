@@ -36,11 +36,7 @@ Differences = dict[str, tuple[Any, Any]]  # settings by name: values then and no
 
 
 class Screen(Protocol):
-    """Shows the progress of a run."""
-
-    def step(self, what: str) -> AbstractContextManager[Any]:
-        """Show a long step without a count."""
-        ...
+    def step(self, what: str) -> AbstractContextManager[Any]: ...
 
     def progress(self, num_rows: int) -> AbstractContextManager[Any]:
         """Show the progress of rows. The result's `update` is called after each row."""
@@ -111,9 +107,7 @@ def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, VoiceDesigner]:
 
 
 def read_plan(plan: Plan, screen: Screen) -> None:
-    """Read the manifest, and report problems. Raises ManifestError, UsageError, SetupError if it
-    cannot be synthesized.
-    """
+    """Read the manifest, and report problems. Raises ManifestError, UsageError, SetupError."""
     config, folder = plan.config, plan.folder
     with screen.step("checking the manifest and the done rows"):
         plan.read()
@@ -140,9 +134,7 @@ def read_plan(plan: Plan, screen: Screen) -> None:
 
 
 def require_settled(plan: Plan) -> None:
-    """Raise SettingsChanged if settings given now would change the speech of done rows, without
-    --redo or --keep-done.
-    """
+    """Raise SettingsChanged if settings given now would change done rows, without a decision."""
     if num_refused := plan.events.num(Event.REFUSED):
         changes = (
             f"{flag(name)} {shown_value(now)}, before {shown_value(then)}"
@@ -177,8 +169,8 @@ def listed(values: Mapping[str, Any]) -> str:
 
 
 def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Return a warning if an estimate does not fit into the free space, or None. Raises SetupError
-    if even half of it does not fit.
+    """Return a warning if an estimate exceeds the free space. Raises SetupError if even half
+    does.
     """
     place = out.absolute()
     while not place.exists():

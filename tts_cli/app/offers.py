@@ -27,9 +27,7 @@ MAX_JOURNAL_BYTES = 8 << 20
 
 
 def checkpoint_settings(model: str | None) -> dict[str, Any]:
-    """Return the settings that a checkpoint on this machine has, by name; empty if it is not
-    here.
-    """
+    """Return the settings of a checkpoint by name; empty if it is not on this machine."""
     if model is not None and not os.path.isdir(model):
         return {}
     try:
@@ -70,7 +68,6 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
 
 
 def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Yield auto, cpu, and the GPUs that the driver lists."""
     yield from ("auto", "cpu")
     gpus = Path("/proc/driver/nvidia/gpus")
     count = len(list(gpus.iterdir())) if gpus.is_dir() else 0

@@ -1,6 +1,4 @@
-"""Time the stages of a loaded model; `cli/profile.py` prints the figures. `warmup` runs the same
-fixed rows.
-"""
+"""Time the stages of a loaded model. `warmup` runs the same fixed rows."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "r
 def profile(
     config: RunConfig, batches: str | None, frames: int, repeats: int | None, stages: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Measure a checkpoint; the arguments are the command's options. Return the figures of each
-    batch size, and a report. Raises UsageError, SetupError.
-    """
+    """Return the figures of each batch size, and a report. Raises UsageError, SetupError."""
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
     chosen = parse_stages(stages) if stages else STAGES
@@ -109,8 +105,8 @@ class Profiler:
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """Measure the stages at one batch size, or at the largest that fits. Figures that need an
-        unmeasured stage are None.
+        """Measure one batch size, or the largest that fits. Figures without their stage are
+        None.
         """
         self.prepare(batch)
         model, info, batch = self.model, self.model.info, self.loaded.batch.rows
@@ -232,8 +228,8 @@ class Profiler:
 
 
 def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
-    """Return the number of kernels, copies and fills that one call runs on the device, including
-    those in graphs; None without a GPU.
+    """Return the number of kernels, copies and fills of one call, graphs included; None on a
+    CPU.
     """
     if device.type != "cuda":
         return None
@@ -285,9 +281,7 @@ def sample_references(model: SpeechModel, count: int, seconds: float) -> list[to
 
 
 def sample_clone(model: SpeechModel) -> Voice:
-    """Return a voice for a Base checkpoint, the embedding of a tone, so that prompts are as long as
-    those of other checkpoints.
-    """
+    """Return a voice for a Base checkpoint, so that prompts have the usual length."""
     embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]
     return Voice(embedding.float().cpu(), None, None, "xvec", model.info.identity, "sample")
 

@@ -98,9 +98,7 @@ def say(
 
 
 def _failure(results: list[Result], out: Path) -> RowError:
-    """Return why the row failed, from the results of all attempts, the row's own first; none: the
-    row is invalid.
-    """
+    """Return why the row failed, from the results of all attempts; none: it is invalid."""
     if results and results[0].error is not None:
         is_cut_off = results[0].samples is not None
         remedy = "try another --seed, or accept the audio with --accept-truncated"
@@ -119,9 +117,7 @@ def _verified(check: TakeVerdict) -> dict[str, Any]:
 
 
 def _words(aligned: FolderAlignment, out: Path, name: str) -> WordTimes | None:
-    """Return the word times of the row under another name, or None, with a warning, if they were
-    not found.
-    """
+    """Return the row's word times under another name, or None, with a warning."""
     found = read_words(out, ROW_ID)
     if found is not None:
         return replace(found, id=name)

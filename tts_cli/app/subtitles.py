@@ -63,7 +63,6 @@ def write_row_subtitles(plan: Plan) -> Events:
 
 
 def warn_of_edited(edited: Count) -> None:
-    """Report files that were not written because a user edited them."""
     if edited.count:
         log.warning(
             "%s kept, not written: edited since, or of an earlier version: %s; delete one to have "
@@ -105,7 +104,7 @@ def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
 
 
 def audio_digest(take: JournalEntry, audio: Path) -> str:
-    """Return the SHA-256 of a row's file: the recorded one if the size is still the same. Raises
+    """Return the SHA-256 of a row's file: the recorded one if the size is the same. Raises
     OSError.
     """
     with open_plain(audio) as file:
@@ -115,7 +114,6 @@ def audio_digest(take: JournalEntry, audio: Path) -> str:
 
 
 def _spoken(row: Row, take: JournalEntry, audio: Path) -> list[TimedText]:
-    """Return a row's text with its times in the audio."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
         samples = samples.mean(axis=1)

@@ -188,7 +188,6 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
 
 
 def remake(result: RunResult, session: LocalSession, step: Step) -> None:
-    """Convert files of done rows to another format or level."""
     plan, events = result.plan, result.plan.events
     folder, decode = plan.folder, None
     if events.num(Event.REENCODE, "codes"):
@@ -294,7 +293,6 @@ def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
 
 
 def session_of(plan: Plan, local: LocalSession) -> Session:
-    """Return the session of the workers, or else that of this process."""
     if not plan.config.has_workers:
         return local
     from tts_cli.workers.session import WorkerSession
@@ -308,7 +306,6 @@ def session_of(plan: Plan, local: LocalSession) -> Session:
 def speak_due(
     result: RunResult, session: Session, screen: Screen, recorder: ResultRecorder
 ) -> None:
-    """Synthesize all rows that are due."""
     plan = result.plan
     started_s = time.perf_counter()
     num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
@@ -322,9 +319,7 @@ def speak_due(
 
 
 def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
-    """Make files from the audio of the rows, and set the exit code. `make` returns the number of
-    rows without such files.
-    """
+    """Run `make`, which returns the number of rows without such files, and set the exit code."""
     try:
         result.exit_code = max(result.exit_code, int(make(result) > 0))
     except (Exception, Interrupted) as caught:

@@ -55,8 +55,8 @@ class TakeAsReference:
     run: Run | None  # run that synthesized it; None: unknown
 
     def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
-        """Return a recording, or a finished voice if that consists of codes. Raises UsageError if
-        the take cannot be a reference.
+        """Return a recording, or a finished voice of codes. Raises UsageError if neither is
+        possible.
         """
         silence_s = reference_silence_s(config, info)
         # A checkpoint without speaker embeddings clones by codes alone.
@@ -129,9 +129,7 @@ class TakeAsReference:
     def _decoded(
         self, codes: sources.Array, row: Row, info: ModelInfo, config: RunConfig
     ) -> Reference:
-        """Return the audio of codes as a recording. Raises RowError, UsageError if it cannot be a
-        reference.
-        """
+        """Return the audio of codes as a recording. Raises RowError, UsageError."""
         with closing(LocalSession(config, info)) as session:
             model = session.loaded.model
             num_codes = getattr(model, "num_entries", None)
@@ -160,9 +158,7 @@ def _voice(
 
 
 def take_as_reference(out: Path, take: str) -> TakeAsReference:
-    """Return a row's current take, or another take of it. Raises UsageError if it does not
-    exist.
-    """
+    """Return a row's current take, or the named one. Raises UsageError if it does not exist."""
     spoken = SourceFolder(out, RunConfig())
     journal = spoken.journal
     choice = parse_choice(take) if "=" in take else None

@@ -202,7 +202,6 @@ class ResultRecorder:
             self._show_row(is_ok=False)
 
     def is_recorded(self, row: BadRow) -> bool:
-        """Whether an invalid row of this text is recorded as invalid."""
         journal, row_id = self._folder.journal, row.record_id
         known = journal.row(row_id)
         take = journal.take(row_id, known.take_to_write()) if known.has_failed else None

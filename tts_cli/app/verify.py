@@ -115,7 +115,6 @@ class TranscriberThread:
             raise self._error
 
     def close(self) -> None:
-        """Stop the thread, and free processes and memory."""
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -158,7 +157,6 @@ class Verified(NamedTuple):
         return self.rows - len(self.mended) - len(self.suspects) - len(self.failed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the object in run.json."""
         return {
             "recogniser": self.recognizer,
             "rows": self.rows,
@@ -325,7 +323,6 @@ class _Take:
 
     @property
     def evidence(self) -> Evidence:
-        """The measurements of the take."""
         return Evidence(self.entry, self.transcript)
 
 
@@ -365,8 +362,8 @@ class StreamVerifier:
         self._suspects: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
 
     def tasks(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """Yield tasks, and further takes of suspect rows, until all rows are passed on. Raises
-        StoppedEarly if the recognizer failed.
+        """Yield tasks, and further takes of suspect rows, until all rows are done. Raises
+        StoppedEarly.
         """
         came_s = time.perf_counter()
         for task in tasks:
@@ -401,7 +398,6 @@ class StreamVerifier:
                 self._count(take)
 
     def close(self) -> None:
-        """Drop the takes that are not transcribed yet."""
         self._thread.forget()
         self._folder.cleanup()
 
@@ -450,7 +446,6 @@ class StreamVerifier:
                 self._decide(row, baselines)
 
     def _decide(self, row: _Row, baselines: VoiceBaselines) -> None:
-        """Pass on a row's best take, or retry the row."""
         takes = sorted(row.takes, key=lambda take: take.task.place.take)
         checks = [verdict_of(take.evidence, take.sha256, baselines) for take in takes]
         good = [

@@ -77,8 +77,8 @@ def command(
 
 
 def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
-    """Ask on a terminal whether to read files outside of a folder and to download models. Raises
-    UsageError if the answer is no, or without a terminal.
+    """Ask on a terminal whether to read files elsewhere and to download. Raises UsageError if
+    not.
     """
     message = outside_of(folder, reruns)
     if not message:

@@ -1,5 +1,5 @@
-"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch
-imported.
+"""`tts-cli check`: find takes to listen to. Without --asr it reads no audio and imports no
+torch.
 """
 
 from __future__ import annotations

@@ -212,7 +212,6 @@ _MAX_VOICELESS = 100  # characters that a message lists
 
 
 def first_of(found: Count) -> str:
-    """Return the first few names of events."""
     return ", ".join(found.first[:4]) + ", ..." * (found.count > 4)
 
 

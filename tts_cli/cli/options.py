@@ -87,7 +87,7 @@ class SectionedOption(click.Option):
         self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return names and help, without parentheses around a default that is described in
+        """Return names and help, with no parentheses around a default that is described in
         words.
         """
         record = super().get_help_record(ctx)
@@ -195,8 +195,8 @@ def origins(ctx: click.Context) -> dict[str, str]:
 
 
 def apply_preset(ctx: click.Context) -> None:
-    """Use the settings of --preset, except those that a stronger or the same origin sets. Raises
-    UsageError if another setting contradicts the preset.
+    """Use the settings of --preset, except those of a stronger or the same origin. Raises
+    UsageError if another setting contradicts it.
     """
     name = ctx.params.get("preset")
     if name is None or "loudness" not in ctx.params:
@@ -349,8 +349,6 @@ manifests_argument = click.argument(
 
 
 def group(heading: str, *options: Decorator[Any]) -> Decorator[Any]:
-    """Put options under one heading of the help."""
-
     def apply(function: Any) -> Any:
         for option in reversed(options):
             before = len(getattr(function, "__click_params__", ()))

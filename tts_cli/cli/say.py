@@ -163,9 +163,7 @@ class Destination:
 
     @classmethod
     def of(cls, target: str | None, format: str | None) -> Destination:
-        """Return the destination that -o and --format name. Raises UsageError if they name
-        different formats, or none.
-        """
+        """Return the destination that -o and --format name. Raises UsageError if they disagree."""
         if target == STDIO:
             return cls(None, format or "wav")
         if target is None:
@@ -183,7 +181,6 @@ class Destination:
         return cls(Path(target), suffix)
 
     def check(self) -> None:
-        """Raise UsageError or SetupError if the destination cannot be written."""
         if self.path is None:
             if sys.stdout.isatty():
                 raise UsageError(

@@ -20,9 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def has_screen() -> bool:
-    """Whether stderr is a terminal with columns. In containers and CI it may have none, and a bar
-    would be invisible.
-    """
+    """Whether stderr is a terminal with columns; containers and CI may have one with none."""
     if not sys.stderr.isatty():
         return False
     try:

@@ -50,9 +50,7 @@ def user_file() -> Path:
 
 
 def project_file() -> Path | None:
-    """Return the nearest settings file in the working folder or above it, or the one that the
-    environment names.
-    """
+    """Return the file that the environment names, or the nearest in or above the working folder."""
     named = os.environ.get(FILE_VARIABLE)
     if named is not None:
         return None if named in ("", OFF) else Path(named).expanduser()
@@ -87,9 +85,7 @@ def _is_trusted(path: Path) -> bool:
 
 
 def settings_files() -> list[tuple[Path, bool]]:
-    """Return the settings files, the last one taking precedence, and whether each is the user's
-    own.
-    """
+    """Return the settings files, the strongest last, and whether each is the user's own."""
     found = []
     if os.path.lexists(user_file()):
         found.append((user_file(), True))
@@ -137,9 +133,7 @@ def load_settings(
 
 
 def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
-    """Return where a setting may come from. The scope of a flag takes precedence over the
-    setting's.
-    """
+    """Return where a setting may come from. A flag's own scope takes precedence."""
     if found := getattr(flags.get(name), "scope", None):
         return Scope(found)
     return SETTINGS[name].scope if name in SETTINGS else Scope.ONE_RUN
@@ -267,9 +261,7 @@ def _is_folder(path: Path, value: str) -> bool:
 
 
 def warn_of_unknown_variables(ctx: click.Context) -> None:
-    """Warn about variables that look like ours but set nothing. `ctx` is the context of the
-    program.
-    """
+    """Warn about variables that look like ours but set nothing."""
     names = {shared_variable(name): shared_variable(name) for name in ("settings", *_COUNTS)}
     for name, one in SETTINGS.items():
         names |= _called(PREFIX, name, one.others)
@@ -292,9 +284,7 @@ def _called(prefix: str, name: str, others: str) -> dict[str, str]:
 
 
 def _variables(ctx: click.Context, command: click.Command, prefix: str) -> dict[str, str]:
-    """Map the variables of all flags of a command and its subcommands to the flags' own; see
-    `_called`.
-    """
+    """Map all variables of a command and its subcommands as `_called` does."""
     found: dict[str, str] = {}
     for name, param in _flags(command).items():
         found |= _called(prefix, name, getattr(param, "others", ""))

@@ -36,9 +36,7 @@ MAX_RETRIES = 100
 
 
 def show_result(result: RunResult, args: Sequence[str]) -> int:
-    """Print the results of a run and the next step. Return the exit code, or raise the run's
-    error.
-    """
+    """Print the results of a run and the next step. Return the exit code, or raise its error."""
     config, exit_code = result.plan.config, result.exit_code
     if config.voices_only:
         return _show_voices(result)
@@ -199,9 +197,7 @@ def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
 
 
 def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
-    """Return the lines about rows that the manifest no longer has; none if the run did not look for
-    them.
-    """
+    """Return the lines about rows that the manifest no longer has, if the run counted them."""
     if strays is None:
         return []
     left, unknown = strays.left, strays.unknown
@@ -278,15 +274,14 @@ def _failure_lines(events: Events, verified: Verified | None) -> Iterator[str]:
 
 
 def _num_failed(events: Events) -> int:
-    """Return the number of valid rows and takes that failed."""
     return events.num(Event.FAILED) - events.num(Event.FIXED)
 
 
 def next_step(
     args: Sequence[str], config: RunConfig, events: Events, *, is_stopped: bool
 ) -> str | None:
-    """Return what to type next, or None if nothing is left to do. `is_stopped`: the run ended
-    before it had tried every row.
+    """Return what to type next, or None. `is_stopped`: the run ended before it had tried all
+    rows.
     """
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
-    """Ask on a terminal what to do about done rows that the given settings would change. Raises
-    SettingsChanged if the user wants to stop, or without a terminal.
+    """Ask on a terminal what to do about done rows that given settings would change. Raises
+    SettingsChanged to stop.
     """
     if not can_ask():
         raise error
@@ -120,9 +120,7 @@ def run(
 
 
 def rerun_words(given: Invocation, out: Path) -> list[str]:
-    """Return the words that run a command again: `again DIR` if the folder remembers all of its
-    flags.
-    """
+    """Return `again DIR` if the folder remembers all flags, or else the command as it was given."""
     flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
     short = short_command(out) if all(map(is_remembered, flags)) else None
     return short or given.args

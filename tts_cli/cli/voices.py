@@ -161,7 +161,6 @@ def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
-    """Print which voice file was written, or already existed."""
     if is_json:
         echo_json({"path": path, **facts})
         return

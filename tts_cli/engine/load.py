@@ -427,8 +427,8 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
 
 def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool) -> bool:
-    """Allocate and capture. Return whether memory suffices. Raises StoppedEarly if a kernel fails
-    that may not be replaced.
+    """Allocate and capture; return whether memory suffices. Raises StoppedEarly if a kernel
+    fails.
     """
     rows, model = loaded.batch.rows, loaded.model
 

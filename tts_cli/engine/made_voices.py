@@ -158,8 +158,8 @@ RunWork = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
 def run_in(session: LocalSession) -> RunWork:
-    """Return a function that runs work in this session if it has the checkpoint, or else in a
-    temporary one.
+    """Return a function that runs work in this session, or in a temporary one for another
+    checkpoint.
     """
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:

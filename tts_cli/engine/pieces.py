@@ -236,9 +236,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, config: RunConfig) -> RetryPolicy:
-        """Return the policy of a run. Random weights never end their speech, so any end is
-        accepted.
-        """
+        """Return the policy of a run. Random weights never end, so any end is accepted."""
         return cls(config.retries, config.accept_truncated or never_ends(config.model))
 
     def is_runaway(self, finish: Finish | None) -> bool:
@@ -246,9 +244,7 @@ class RetryPolicy:
         return finish is not None and finish.is_runaway and not self.accepts_truncated
 
     def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
-        """Whether an attempt is followed by another one. Without `finish` it ended with NaN or
-        infinite values.
-        """
+        """Whether another attempt follows. `finish` is None after NaN or infinite values."""
         if finish is None:
             return not attempt.was_nan
         if attempt.prompt.request.sampling.draws_nothing:  # another seed changes nothing
@@ -436,9 +432,7 @@ def part_facts(piece: Piece, result: Result, place: JoinedPart, rate_hz: int) ->
 
 
 def sum_of_work(works: list[Work]) -> Work:
-    """Return the work of a task from that of its pieces. The task waited until the first of them
-    had a slot.
-    """
+    """Return the work of a task from that of its pieces. It waited until the first had a slot."""
     how = {"bucket": max, "queue_ms": min}  # all others are added up
     all_of = {name: [vars(work)[name] for work in works] for name in vars(works[0])}
     return Work(**{name: how.get(name, sum)(values) for name, values in all_of.items()})

@@ -151,7 +151,7 @@ class LocalSession:
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
-        """Replace the slots and graphs. If it raises SetupError, the number of rows at a time is
+        """Replace the slots and graphs. After SetupError the number of rows at a time is
         unchanged.
         """
         batch, slots = self.loaded.batch, self.loaded.batch.rows
@@ -167,9 +167,7 @@ class LocalSession:
         return room is not None and needs.fits(room)
 
     def widen(self, needs: Needs) -> None:
-        """Make the slots large enough for rows with these needs. If it raises RowError, the
-        capacity is unchanged.
-        """
+        """Make the slots large enough for these needs. After RowError the capacity is unchanged."""
         if self.has_room(needs):
             return
         loaded, most = self.loaded, self.info.max_positions
@@ -216,9 +214,7 @@ class LocalSession:
         *,
         is_int16: bool | None = None,
     ) -> None:
-        """See `Session`. Tasks may have their voices. Without `policy` or `is_int16`, those of the
-        session apply.
-        """
+        """See `Session`. Tasks may have their voices. None stands for the session's values."""
         from tts_cli.engine.speech_run import ENCODERS, WRITERS, SpeechRun
 
         config = self.config

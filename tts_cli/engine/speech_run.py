@@ -266,8 +266,8 @@ class SpeechRun:
                 self._fail(error)
 
     def _measure(self, attempt: Attempt) -> tuple[Task, Result] | None:
-        """Measure a finished attempt, and retry it if necessary. Return the result of its task if
-        that is complete.
+        """Measure a finished attempt, and retry it if necessary. Return its task's result if
+        complete.
         """
         attempt.wait()
         metrics = None

@@ -141,9 +141,7 @@ class Speech:
 def speech_of(
     task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
-    """Return the speech of a task, at the pace that its row requests. Samples and codes are
-    copies.
-    """
+    """Return the speech of a task, at its row's pace. Samples and codes are copies."""
     request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
     if spoken.samples is not None:

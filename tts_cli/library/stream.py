@@ -46,9 +46,7 @@ def is_ready(task: Task, session: LocalSession) -> bool:
 
 
 def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
-    """Generate the voice that a task lacks, and make capacity for it. Return the task with its
-    voice. Raises RowError.
-    """
+    """Generate the voice that a task lacks, and make capacity for it. Raises RowError."""
     if task.need is not None and not task.need.digest:
         ask = maker.voices.asks[task.request.voice or ""]
         try:

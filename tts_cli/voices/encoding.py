@@ -80,7 +80,6 @@ class VoiceCache:
         return ticket
 
     def fail(self, digest: str, error: RowError) -> VoiceFuture:
-        """Remember that a recording cannot be used."""
         ticket = self._keep(digest, VoiceFuture())
         ticket.voice.set_exception(error)
         return ticket

@@ -46,7 +46,6 @@ _FILE = re.compile(
 
 
 def is_made(voice: str | None) -> bool:
-    """Whether a row's voice is a generated one."""
     return voice is not None and voice.startswith(PREFIX)
 
 
@@ -141,15 +140,14 @@ def json_of(voice: str) -> str:
 
 
 def whose(*asked: str | None) -> str:
-    """Return the owner of a voice for messages, from its character and description as far as
-    known.
-    """
+    """Return the owner of a voice for messages: its character or description."""
     return next(filter(None, asked), "all rows without a voice")
 
 
 def files_of(folder: Path) -> dict[str, list[str]]:
-    """Return the file names of each voice in a `.voices` folder, `NAME.json` last. The folder is
-    untrusted: links are not followed, and other files are ignored. Raises SetupError.
+    """Return the file names of each voice in an untrusted `.voices`, `NAME.json` last.
+
+    Links are not followed, and other files are ignored. Raises SetupError.
     """
     found: dict[str, list[str]] = defaultdict(list)
     try:
@@ -169,7 +167,6 @@ def json_last(name: str) -> tuple[bool, str]:
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the content of a plain file in a `.voices`. Raises RowError."""
     try:
         with opened(str(path), path.parent, _MAX_BYTES) as handle:
             return os.pread(handle, _MAX_BYTES, 0)

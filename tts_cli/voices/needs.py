@@ -92,9 +92,7 @@ class Cloning:
         self.voices = voices or VoiceStore(config.voice_dir)
 
     def need(self, request: SpeechRequest) -> VoiceKey | None:
-        """Return what a request clones, or None. Raises RowError if its reference or voice file
-        cannot be used.
-        """
+        """Return what a request clones, or None. Raises RowError if that cannot be used."""
         if not self.info.can_clone:
             return None
         if request.ref_audio is None:
@@ -110,9 +108,7 @@ class Cloning:
         return VoiceKey(digest, frames, len((text or "").encode()), facts.content)
 
     def least(self, request: SpeechRequest) -> VoiceKey | None:
-        """Return what a request needs at least, without reading a recording. Raises RowError if its
-        voice file cannot be used.
-        """
+        """Return what a request needs, without reading a recording. Raises RowError."""
         if request.ref_audio is None or not self.info.can_clone:
             need = self.need(request)
             return VoiceKey("", 1, 1) if need is not None and not need.digest else need
@@ -140,7 +136,6 @@ class Cloning:
         return stored.to_voice()
 
     def load(self, request: SpeechRequest, digest: str) -> Reference:
-        """Return the recording of a request. Raises RowError."""
         reference = load_reference(
             request.ref_audio or "",
             self.files.root,

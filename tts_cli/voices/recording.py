@@ -83,8 +83,6 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A reference recording, ready to be encoded."""
-
     samples: Samples  # (n,) float32, mono, at the model's rate
     mode: str  # icl or xvec
     text: str | None  # transcript; None for xvec
@@ -144,9 +142,7 @@ def transcript_problem(text: str, seconds: float) -> str | None:
 
 
 def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
-    """Decode a file, and return warnings about it that do not prevent its use. Raises RowError as
-    `load_reference`.
-    """
+    """Decode a file, and return warnings about it. Raises RowError as `load_reference`."""
     _, rate_hz, samples = _read(path, root)
     return tuple(f"ref_audio {_tail(path)} {oddity}" for oddity in _oddities(samples, rate_hz))
 
@@ -289,7 +285,6 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
 
 
 def _judge(samples: Samples) -> None:
-    """Raise RowError if the samples are silent or constant."""
     mean = float(samples.mean(dtype=np.float64))
     rms = float(np.sqrt(np.mean(np.square(samples - mean, dtype=np.float64))))
     if rms >= MIN_RMS:

@@ -41,8 +41,6 @@ _Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 
 
 class _Metadata(Struct):
-    """Metadata of a voice file: strings, as safetensors requires."""
-
     mode: Literal["icl", "xvec"]
     identity: _Name
     model: _Name
@@ -54,8 +52,6 @@ class _Metadata(Struct):
 
 
 class _Header(Struct):
-    """Header of a safetensors file, without its tensors."""
-
     metadata: dict[str, str] = field(name="__metadata__")
 
 
@@ -126,9 +122,7 @@ def checkpoint_name(info: ModelInfo) -> str:
 
 
 def encode(voice: StoredVoice) -> bytes:
-    """Return the bytes of a voice file. The same voice has the same bytes, which safetensors does
-    not promise for metadata.
-    """
+    """Return the bytes of a voice file, always the same for the same voice."""
     tensors = {"embedding": voice.embedding}
     if voice.codes is not None:
         tensors["codes"] = voice.codes
@@ -197,7 +191,6 @@ def decode(data: bytes) -> StoredVoice:
 
 
 def _metadata_of(data: bytes) -> _Metadata:
-    """Return the metadata of a voice file. Raises RowError."""
     size = int.from_bytes(data[:8], "little") if len(data) >= 8 else 0
     if not 2 <= size <= min(_MAX_HEADER_BYTES, len(data) - 8):
         raise RowError("is not a safetensors file")

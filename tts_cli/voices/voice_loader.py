@@ -1,6 +1,4 @@
-"""Add voices to tasks before the engine: the prompt thread reads recordings, and the engine encodes
-them.
-"""
+"""Add voices to tasks: the prompt thread reads recordings, and the engine encodes them."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ class VoiceLoader:
     def _begin(
         self, cloning: Cloning, task: Task, need: VoiceKey
     ) -> tuple[TaskWithVoice, VoiceFuture | None]:
-        """Return a task, and the future of its voice; None: the voice is known, or there is an
-        error.
-        """
+        """Return a task, and the future of its voice, or None if the voice is known or in error."""
         try:
             voice = cloning.voice(task.request, need.digest)
         except RowError as error:

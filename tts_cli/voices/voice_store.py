@@ -89,9 +89,7 @@ class VoiceStore:
         self._known: OrderedDict[tuple[str, str], StoredVoice | RowError | None] = OrderedDict()
 
     def find(self, voice: str, info: ModelInfo) -> StoredVoice | None:
-        """Return a voice for a checkpoint, or None if it must be generated first. Raises
-        RowError.
-        """
+        """Return a voice for a checkpoint; None: it must be generated first. Raises RowError."""
         if is_made(voice):
             return self._remembered(voice, info)
         stored = self.load(voice)
@@ -136,7 +134,6 @@ class VoiceStore:
         return sorted(name for name in names if name_problem(name) is None)[:_MAX_LISTED]
 
     def path_of(self, name: str) -> Path | None:
-        """Return the file of a user's voice, or None if it does not exist."""
         if name_problem(name) is not None:
             return None
         exact = self.path / (name + SUFFIX)
@@ -155,8 +152,8 @@ class VoiceStore:
         return stored
 
     def write(self, name: str, voice: StoredVoice, is_overwriting: bool = False) -> Path:
-        """Write a user's voice, completely or not at all. Raises UsageError if it exists, and
-        SetupError or DiskFull.
+        """Write a user's voice, completely or not at all. Raises UsageError, SetupError,
+        DiskFull.
         """
         path = self.target(name, is_overwriting)
         try:
@@ -170,8 +167,8 @@ class VoiceStore:
         return path
 
     def target(self, name: str, is_overwriting: bool = False) -> Path:
-        """Return the path that `write` uses. Raises UsageError for a bad name, or if the file
-        exists.
+        """Return the path that `write` uses. Raises UsageError for a bad name or an existing
+        file.
         """
         if problem := name_problem(name):
             raise UsageError(f"the voice name {shown(name)} {problem}")
@@ -235,7 +232,6 @@ class VoiceStore:
         return made
 
     def keep(self, voice: str, facts: Mapping[str, object], wav: bytes, codes: bytes) -> None:
-        """Write the audio of a generated voice. Raises SetupError, DiskFull."""
         files = {".wav": wav, CODES_SUFFIX: codes}
         sums = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items()}
         described = {
@@ -249,12 +245,11 @@ class VoiceStore:
             self._write(name + suffix, data)
 
     def keep_for(self, info: ModelInfo, voice: str, stored: StoredVoice) -> None:
-        """Write a generated voice for a checkpoint. Raises SetupError, DiskFull."""
         self._write(file_of(voice, info), encode(stored))
         self._known.pop((voice, info.identity), None)
 
     def bring(self, voices: Iterable[str]) -> None:
-        """Copy the files that this folder lacks from the other one. Raises SetupError, DiskFull,
+        """Copy what this folder lacks from the other one. Raises SetupError, DiskFull,
         UsageError.
         """
         for folder in self._folders[1:]:
@@ -288,7 +283,6 @@ class VoiceStore:
             yield voice, found
 
     def copy(self, path: Path) -> None:
-        """Copy a file of another folder. Raises SetupError, DiskFull, RowError."""
         self._write(path.name, bytes_of(path))
 
     def require_folder(self) -> Path:
@@ -312,7 +306,6 @@ class VoiceStore:
         return self.out_folder is not None and os.path.lexists(self.out_folder / name)
 
     def _paths(self, name: str) -> Iterator[Path]:
-        """Yield the existing files of this name."""
         return (one / name for one in self._folders if os.path.lexists(one / name))
 
     def _write(self, name: str, data: bytes) -> None:
@@ -363,8 +356,8 @@ class VoiceMerge:
                     left.add(f"{VOICES}/{name}")
 
     def require_no_conflicts(self) -> None:
-        """Raise UsageError if folders have different voices of one name, and SetupError if the
-        target cannot have any.
+        """Raise UsageError if voices of one name differ, and SetupError if the target cannot have
+        any.
         """
         if self._conflicts.count:
             what = counted(self._conflicts.count, "generated voice is", "generated voices are")
@@ -382,9 +375,7 @@ class VoiceMerge:
             self._target.require_folder()
 
     def run(self) -> None:
-        """Copy what the target lacks; a second call copies only what is still missing. Raises
-        DiskFull, StoppedEarly.
-        """
+        """Copy what the target lacks. May be repeated. Raises DiskFull, StoppedEarly."""
         if self._damaged.count:
             log.warning("damaged files of generated voices: %s", self._damaged.and_more())
         if self._outvoted.count:
@@ -431,8 +422,8 @@ class VoiceMerge:
 
 
 def _read_voice(path: Path) -> StoredVoice:
-    """Read a voice file. Raises RowError; its message continues a sentence that starts with the
-    file's name.
+    """Read a voice file. The message of a RowError continues a sentence that starts with its
+    name.
     """
     with (
         opened(str(path), path.parent, MAX_FILE_BYTES, "the voices folder") as handle,

@@ -198,9 +198,7 @@ class Cluster:
         return float(free.get("GPU", 0) + free.get("CPU", 0))
 
     def _wait_until_free(self, before: float) -> None:
-        """Wait until the share of a finished call is free, which takes about a second in a joined
-        cluster.
-        """
+        """Wait until the share of a finished call is free: about a second in a joined cluster."""
         deadline_s = time.monotonic() + SETTLE_S * (self._session_dir is None)
         while self._num_free() < before and time.monotonic() < deadline_s:
             time.sleep(WAIT_S)
@@ -312,8 +310,6 @@ class _ToLog:
 
 @contextlib.contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
-    """Log Ray's messages about its processes, because it prints them to stdout, which is for
-    results.
-    """
+    """Log Ray's messages about its processes instead of printing them to stdout."""
     with contextlib.redirect_stdout(_ToLog()):
         yield

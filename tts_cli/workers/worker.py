@@ -301,9 +301,7 @@ class Worker:
     def _due(
         self, session: LocalSession, first: TaskWithVoice | tuple[Reference, Future[VoiceFuture]]
     ) -> Iterator[TaskWithVoice | None]:
-        """Yield tasks as they come, until no more are due for now. The prompt thread runs it,
-        because it owns the voices.
-        """
+        """Yield tasks as they come, until no more are due for now. Runs in the prompt thread."""
         order: TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None = first
         while order is not None:
             if isinstance(order, TaskWithVoice):

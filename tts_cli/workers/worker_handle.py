@@ -54,9 +54,7 @@ class OpenRow:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Sort key: by turn, then the longest first. Suspects come last, the most suspect at the
-        end.
-        """
+        """Sort key: by turn, then the longest first; the most suspect rows last."""
         if self.is_suspect:
             return math.inf, self.deaths + self.lone_deaths
         return self.turn, -self.frames

@@ -51,9 +51,7 @@ def review_table(out: Path) -> str:
 
 
 def write_labels(out: Path, folder: Path) -> int:
-    """Write the comments as label tracks of Audacity, one file per take. Return their number.
-    Raises SetupError.
-    """
+    """Write the comments as Audacity label tracks, one file per take. Return their number."""
     tracks: dict[str, list[TimedText]] = defaultdict(list)
     for one in Reviews(out).comments():
         at_s, text = one.at_s or 0.0, f"{one.reviewer}: {one.comment}".removeprefix(": ")

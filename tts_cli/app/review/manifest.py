@@ -50,9 +50,7 @@ class ManifestEdit:
 
 
 def edit_of(source: Manifest, row: Row, text: str) -> ManifestEdit:
-    """Return the change that gives a row another text. Raises UsageError if the file cannot be
-    changed here, or does not contain the text.
-    """
+    """Return the change that gives a row another text. Raises UsageError if that is impossible."""
     file = next(one for one in source.all if row.file in ("", one.name))
     remedy = "change the text in the program that the file is from"
     if file.copy is not None or file.format not in _FORMATS:

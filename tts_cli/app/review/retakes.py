@@ -69,14 +69,11 @@ class Rewording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WarmSession(LocalSession):
-    """A session that outlives its run. Only the run that loads the model reports the loading
-    time.
-    """
+    """A session that outlives its run. Only the run that loads the model reports that time."""
 
     is_reused = False  # whether an earlier run has loaded the model
 
     def facts(self) -> SessionFacts:
-        """See `LocalSession`."""
         found = super().facts()
         return replace(found, load_s=0.0, capture_s=0.0) if self.is_reused else found
 
@@ -98,7 +95,6 @@ class Retakes:
     _session: WarmSession | None = None
 
     def start(self, request: Retake) -> int:
-        """Queue a retake. Return its number."""
         with self._mutex:
             job = Retake(request.id, request.takes, request.edits, len(self.jobs) + 1)
             self.jobs.append(job)

@@ -77,7 +77,6 @@ def serve(
 
 
 def make_app(folder: ReviewFolder, retakes: Retakes, port: int, token: str) -> Starlette:
-    """Return the app of the page, for requests to this port with this token."""
     hosts = (f"{HOST}:{port}", f"localhost:{port}")
 
     def page(request: Request) -> Response:
