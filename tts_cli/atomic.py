@@ -88,13 +88,10 @@ def _write_nameless(path: Path, data: bytes) -> None:
 
 
 def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
-    """Write `data` durably under a temporary name next to `path`. Return that name. Raises as
-    `write_atomic`.
+    """Write `data` durably under a temporary name next to `path`. Return that name.
 
-    Paths may be strings, because creating a `Path` takes longer than the system call.
-
-    Args:
-        token: part of the temporary name; None: the process id.
+    Paths may be strings, because creating a `Path` takes longer than the system call. Without
+    `token` the name has the process id. Raises as `write_atomic`.
     """
     part = part_of(path, token)
     with _removed_on_error(part, path):
@@ -124,8 +121,7 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
 
 
 def link_atomic(source: Path, target: Path) -> None:
-    """Make `target` the same file as `source`: a hard link, or a copy if the file system has no
-    links.
+    """Make `target` the same file as `source`: a hard link, or a copy if there are no links.
 
     `target` is a complete file at any moment. Raises as `write_atomic`; `target` is then unchanged.
     """
@@ -137,14 +133,9 @@ def link_atomic(source: Path, target: Path) -> None:
 
 
 def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
-    """Hard-link a file, or copy it if that is not possible. Return whether it is a link. Raises
-    OSError.
+    """Hard-link a file to a new path, or copy it. Return whether it is a link. Raises OSError.
 
     A copy shares its data with the source if the file system can do that. It is not synced.
-
-    Args:
-        target: a path that does not exist yet.
-        has_links: whether to try a hard link.
     """
     if has_links:
         try:

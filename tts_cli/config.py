@@ -399,12 +399,9 @@ class RunConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Build the settings from a command's parameters, and check them.
+        """Build the settings from a command's parameters, and check them. Raises UsageError.
 
-        Args:
-            options: flag values by field name; `verbose` and `quiet` are counts of -v and -q.
-        Raises:
-            UsageError: a value is out of range, or two flags exclude each other.
+        `verbose` and `quiet` are counts of -v and -q.
         """
         values = dict(options)
         flags = {name: values.pop(name) for name in SAMPLING_FLAGS if name in values}

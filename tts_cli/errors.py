@@ -140,7 +140,6 @@ def writing(
         where: the file or folder, for the message.
         other: exception type for any other OSError; None: it is raised unchanged.
         message: message of that exception, before the reason; empty: `where` cannot be written.
-        remedy: remedy of that exception.
     """
     try:
         yield

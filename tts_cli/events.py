@@ -106,7 +106,6 @@ class Count:
 
     Attributes:
         is_sorted: the first names in alphabetical order, not in the order of the events.
-        most: maximum number of names.
         facts: facts of the first event.
         sums: sum of each number.
         largest: maximum of each number, and the name of its event.
@@ -172,14 +171,7 @@ class Events:
         numbers: Mapping[str, float] | None = None,
         **more: float,
     ) -> None:
-        """Count an event.
-
-        Args:
-            name: name of the row.
-            group: group of events of this kind.
-            facts: stored if the event is the first of its group.
-            numbers, more: numbers to add up.
-        """
+        """Count an event of a row. `facts` are stored if it is the first of its group."""
         with self._mutex:
             groups = self._kinds.setdefault(kind, {})
             found = groups.get(group)

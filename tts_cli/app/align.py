@@ -1,8 +1,7 @@
 """Find the times of the words of a folder's rows, and write them next to their audio.
 
-The files of a row are written when it is aligned, so a killed command can be run again. Which
-scores are low for a voice is known only at the end. Files whose `unsure` then changes are written
-again.
+The files of a row are written when it is aligned, so a killed command can be run again. Low scores
+are known only at the end; files whose `unsure` then changes are written again.
 """
 
 from __future__ import annotations
@@ -72,10 +71,8 @@ MAX_OFF = 5.0  # robust deviations below its voice's median that make a row unsu
 class TakeWords:
     """Builds the requests for an aligner, and converts its results to word times.
 
-    Args:
-        aligner: its identity.
-        text: how texts were read, see `Transcriber`.
-        lexicon: pronunciations for the aligner only.
+    `text` is how texts were read (see `Transcriber`); `lexicon` has pronunciations for the aligner
+    only.
     """
 
     def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
@@ -90,10 +87,8 @@ class TakeWords:
     def times(
         self, take: JournalEntry, answer: AlignResult, check: Sequence[str] = ()
     ) -> WordTimes:
-        """Return the times of a take's words. Raises RowError if they were not found.
-
-        Args:
-            check: why `check` flagged the take.
+        """Return the times of the words of a take, which `check` flagged for these reasons, if any.
+        Raises RowError if they were not found.
         """
         problem = answer.problem
         if problem is None and not answer.words:
@@ -143,7 +138,8 @@ def _normalized(take: JournalEntry) -> NormalizedText:
 
 
 class FolderAlignment:
-    """Aligns the rows of a folder.
+    """Aligns the rows of a folder. Raises UsageError, SetupError if it cannot be read or has no
+    such rows.
 
     Attributes:
         problems: rows that could not be aligned: id and reason.
@@ -152,8 +148,6 @@ class FolderAlignment:
         config: its `only`, `asr_batch` and `lexicon` are used.
         forms: suffixes of further files to write.
         names: whether a row is selected; replaces `only`.
-    Raises:
-        UsageError, SetupError: the folder cannot be read, or has none of the selected rows.
     """
 
     def __init__(
@@ -178,9 +172,7 @@ class FolderAlignment:
         self._shared = SharedNames(row.id for row in self._folder.rows)
 
     def run(self, aligner: Aligner, progress: Rows) -> None:
-        """Align the rows that are not aligned yet.
-
-        Raises Interrupted, StoppedEarly, DiskFull, FolderLocked; the files of aligned rows are then
+        """Align the rows that are not aligned yet. Whatever ends this early, aligned rows are
         complete.
         """
         takes = TakeWords(aligner.identity, self._folder.last_run.get("text"), self._lexicon)
@@ -286,13 +278,7 @@ class FolderAlignment:
 
 
 class TakeAligner:
-    """Aligns takes that are not in a folder, one at a time, for the library. Raises SetupError if
-    the aligner cannot be loaded.
-
-    Args:
-        opened: see `aligner_of`.
-        text: see `TakeWords`.
-    """
+    """Aligns takes that are not in a folder, one at a time, for the library. Raises SetupError."""
 
     def __init__(self, opened: Callable[[], Aligner], text: Any) -> None:
         self._aligner = opened()
@@ -303,15 +289,10 @@ class TakeAligner:
     def of(
         self, take: JournalEntry, write: Callable[[Path], object], check: Sequence[str] = ()
     ) -> WordTimes:
-        """Return the times of a take's words.
+        """Return the times of a take's words; `write` writes its audio to a path.
 
-        Args:
-            write: writes its audio to a path.
-            check: see `TakeWords.times`.
-        Raises:
-            RowError: the words were not found, or there are none that the aligner supports.
-            StoppedEarly: a process died.
-            Cancelled: this object is closed.
+        Raises RowError if the words were not found or the aligner supports none, StoppedEarly if a
+        process died, and Cancelled if this object is closed.
         """
         if (reason := self._takes.transcriber.skipped(take)) is not None:
             raise RowError(SKIPPED[reason])
@@ -332,12 +313,8 @@ class TakeAligner:
 def _reasons(
     score: float, least: float, check: Sequence[str], voice: RobustStats | None
 ) -> list[str]:
-    """Return why the times of a row may be wrong.
-
-    Args:
-        least: see `Identity`.
-        check: why `check` flagged it.
-        voice: scores of its voice; None: too few to compare with.
+    """Return why the times of a row may be wrong. Without `voice` it has too few scores to
+    compare.
     """
     reasons = [f"check: {text}" if text else "check flagged it" for text in check]
     if score < least:
@@ -368,10 +345,7 @@ def passages_of(
     take: JournalEntry, words: Sequence[tuple[int, tuple[str, ...]]]
 ) -> Iterator[Passage]:
     """Yield the passages of a row's file with their words: one per piece, cut in the middle of the
-    pauses between them, or the whole file.
-
-    Args:
-        words: first character of each word, and the aligner's input for it.
+    pauses between them, or the whole file. `words` have their first characters.
     """
     parts = take.parts
     cuts_s = [(part["end_s"] + after["start_s"]) / 2 for part, after in pairwise(parts)]
@@ -395,11 +369,7 @@ def align(
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
 ) -> FolderAlignment:
-    """Align a folder, and return its `FolderAlignment`. Raises as that and its `run`.
-
-    Args:
-        opened: see `aligner_of`.
-    """
+    """Align a folder. Return its `FolderAlignment`, and raise as that and its `run` do."""
     rows = FolderAlignment(out, config, forms, names)
     with screen.step("loading the aligner"):
         aligner = opened()
@@ -409,10 +379,8 @@ def align(
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
-    """Check that an aligner is available, and return a function that opens it. Raises SetupError.
-
-    Args:
-        flag: the flag that names it, for messages.
+    """Check that an aligner is available, and return a function that opens it. Raises
+    SetupError.
     """
     if name.casefold() == POCKETSPHINX:
         aligner = SphinxAligner(config.asr_batch, flag)

@@ -58,9 +58,6 @@ class BookRun:
     """A book on its way into a folder: `order` its rows, synthesize them, then `join` them.
 
     Raises ManifestError or SetupError if the book cannot be read or has no words.
-
-    Args:
-        is_m4b: also join all chapters into one file.
     """
 
     own = f"{FOLDER}/"  # start of the ids of its rows
@@ -86,8 +83,7 @@ class BookRun:
         Args:
             has_language: the user chose a language, so the book's does not count.
         Raises:
-            UsageError: the folder contains another book, or a user's files have names of the
-                chapters.
+            UsageError: the folder has another book, or user files with names of the chapters.
             ManifestError: rows are invalid, or the model does not support the book's language.
             SetupError: the chapters cannot be written in this format.
         """

@@ -106,14 +106,11 @@ class UnfixedRows(NamedTuple):
 
 
 class FolderCheck:
-    """The takes of a folder and their verdicts.
+    """The takes of a folder and their verdicts. Raises UsageError, SetupError.
 
     Args:
         only: selected rows; the lines of other rows stay.
         names: whether a row is selected; replaces `only`.
-    Raises:
-        UsageError, SetupError: the folder cannot be read, is empty, or has none of the selected
-            rows.
     """
 
     def __init__(
@@ -252,9 +249,7 @@ class FolderCheck:
         return recognizer.identity.name
 
     def compare_voices(self, config: RunConfig, step: Step, progress: Rows) -> None:
-        """Measure how similar each take is to its voice, with the encoder of --model or of the
-        model that made the folder. Raises UsageError, SetupError if that has none or cannot be
-        loaded.
+        """Measure how similar each take is to its voice. Raises UsageError, SetupError.
 
         All takes of a voice are measured every time, because they are compared with the voice's
         mean. Each segment needs 2 to 4 KB of memory.
@@ -401,12 +396,8 @@ def open_recognizer(config: RunConfig) -> Recognizer:
 def checkpoint_of(
     source: str, config: RunConfig, flag: str, remedy: str
 ) -> tuple[Path, str, torch.device]:
-    """Return the folder, kind and device of a recognizer's or aligner's checkpoint. Raises
+    """Return folder, kind and device of a recognizer's or aligner's checkpoint. Raises
     SetupError.
-
-    Args:
-        flag: the flag that names it.
-        remedy: what else the flag accepts.
     """
     require_driver(config)
     from tts_cli.engine.load import choose_device

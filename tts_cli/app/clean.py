@@ -18,7 +18,7 @@ def clean(
     older_than_s: float | None,
     is_approved: Callable[[Droppable], bool],
 ) -> tuple[Droppable, bool]:
-    """Delete alternative takes and the files of removed rows. Return them, and whether they were
+    """Delete alternative takes and files of removed rows. Return them, and whether they are
     deleted.
 
     Args:

@@ -1,7 +1,5 @@
-"""Check that the device of --device exists.
-
-Importing torch takes seconds and a rerun without work does not need it, so torch is asked as late
-as possible.
+"""Check that the device of --device exists, as late as possible: importing torch takes seconds, and
+a rerun without work does not need it.
 """
 
 from __future__ import annotations

@@ -71,8 +71,6 @@ def encode(
     Args:
         name_by: pattern of the rows' ids, and so of their files, in another folder.
         is_approved: only rows that were approved in a review; others are removed from `out`.
-    Returns:
-        The converted files; and the rows that were already done or cannot be converted.
     Raises:
         UsageError: no row was synthesized there, or a user's files have names of the new ones.
         SetupError: a file cannot be read, or the checkpoint for codes cannot be loaded.

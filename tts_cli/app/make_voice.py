@@ -42,12 +42,11 @@ def add_voice(
     is_overwriting: bool = False,
     spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
-    """Encode a recording into a voice file, unless the file exists already. Return the file, its
-    content, and whether it is new.
+    """Encode a recording into a voice file, unless that exists. Return path, content, and whether
+    it is new.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
-        config: its model, device, voices and ref_silence are used.
         spoken: output folder, and its row or `ID=TAKE`, instead of a recording.
     Raises:
         UsageError: the name, the recording or the checkpoint is wrong; no file was written.
@@ -84,14 +83,11 @@ def design_voice(
     design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Generate the reference recording of a new voice, and encode it into a voice file. The
-    recording is stored next to it as `NAME.wav`.
+    """Generate the recording of a new voice, `NAME.wav`, and encode it into a voice file.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
-        config: settings of the checkpoint that will use the voice.
-        design_config: settings of a VoiceDesign checkpoint; None: the first one generates the
-            voice.
+        design_config: settings of a VoiceDesign checkpoint; None: that of `config` generates it.
     Raises:
         UsageError, SetupError: as `add_voice`.
         RowError: the audio did not end, or cannot be a reference.

@@ -41,10 +41,8 @@ def checkpoint_settings(model: str | None) -> dict[str, Any]:
 def completions(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
     """Return the values of a setting that start with the typed text, ignoring letter case.
 
-    Errors give an empty list, because a shell shows no messages on Tab.
-
-    Args:
-        given: the flags of the line so far.
+    Errors give an empty list, because a shell shows no messages on Tab. `given` has the other
+    flags.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # only of this process, which ends after completion
     try:

@@ -24,11 +24,8 @@ _MAX_ATTEMPTS = 10_000  # limit for the number of attempts in an entry
 
 
 def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Choose takes, each given as `ID=TAKE` or `ID=seed:N`. Return them as `choose_takes`, and
-    whether a book's chapters are now out of date.
-
-    Raises UsageError for a choice that cannot be parsed or a missing journal, and otherwise as
-    `choose_takes`.
+    """Choose takes, given as `ID=TAKE` or `ID=seed:N`. Return them as `choose_takes`, and whether a
+    book's chapters are now out of date. Raises as `choose_takes`, and UsageError.
     """
     _require_journal(out)
     wanted = [parse_choice(choice) for choice in choices]
@@ -41,10 +38,9 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
 
 def list_takes(out: Path) -> list[dict[str, Any]]:
     """Return every take of rows that have several or a pinned one, in natural order of their ids.
-    Raises UsageError if the journal is missing.
 
     `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
-    alternatives.
+    alternatives. Raises UsageError if the journal is missing.
     """
     _require_journal(out)
     journal, takes = Store.read_only(out).journal, []
@@ -78,11 +74,10 @@ def parse_choice(choice: str) -> Choice:
 
 
 def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
-    """Pin takes, after checking that all exist. Return what to print about each, and whether it is
-    new.
+    """Pin takes. Return what to print about each, and whether it is new.
 
-    Raises UsageError if a row or a take does not exist, before any change, and RowError if a take's
-    file is missing.
+    Raises UsageError before any change if a take does not exist, and RowError if its file is
+    missing.
     """
     found = [find_take(folder.journal, folder.out, choice) for choice in wanted]
     results = []

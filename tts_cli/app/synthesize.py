@@ -216,12 +216,7 @@ def speak(
     hooks: Sequence[Hook],
     report: Callable[..., dict[str, Any]],
 ) -> None:
-    """Synthesize, commit and check the rows that are due, and record the run in its folder.
-
-    Args:
-        local: the session of this process.
-        hooks, report: see `synthesize` and `report_of`.
-    """
+    """Synthesize, commit and check the rows that are due, and record the run in its folder."""
     plan = result.plan
     result.is_spoken, is_served = plan.needs_model, plan.events.num(Event.SERVED) > 0
     with ExitStack() as stack:

@@ -99,10 +99,9 @@ class TakeAsReference:
         self, info: ModelInfo, takes_codes: bool
     ) -> tuple[sources.AudioSource, sources.Array | None]:
         """Return the best source for a voice, and its (F, K) int64 codes if these are the source.
-        Raises RowError if no source is usable.
 
-        Args:
-            takes_codes: prefer codes to lossless audio.
+        Codes are preferred to lossless audio if `takes_codes`. Raises RowError if no source is
+        usable.
         """
         out, record, run = self.out, self.record, self.run
         has_codec = (

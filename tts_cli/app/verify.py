@@ -1,8 +1,7 @@
-"""`--verify`: transcribe rows while others are synthesized, retry suspect rows, and make the best
-take the row's file.
+"""`--verify`: transcribe rows during synthesis, retry suspect rows, and use the best takes.
 
 For a folder the result is that of four commands: `synth`, `check --asr`, `synth --only suspects
---takes N`, and `check --asr --pick best`. The model and the recognizer are loaded only once.
+--takes N`, and `check --asr --pick best`.
 
 The baselines of a voice need all rows, so verdicts are final once all rows are transcribed,
 whatever the order was. Until then a line of `checks.jsonl` has the transcript with a verdict by
@@ -59,11 +58,8 @@ LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
 class TranscriberThread:
-    """A recognizer with a thread that transcribes takes. Raises SetupError if it is not available.
-
-    Args:
-        text: settings of the text frontend, see `Transcriber`.
-        step: shows that the recognizer is loading.
+    """A recognizer with a thread that transcribes takes. Raises SetupError if it is not
+    available.
     """
 
     def __init__(self, config: RunConfig, text: Any, step: Step) -> None:
@@ -85,8 +81,7 @@ class TranscriberThread:
     def put(self, path: Path, take: JournalEntry, receive: Callable[[AsrResult], None]) -> bool:
         """Queue a take, and return whether it can be transcribed. One thread at a time may call it.
 
-        Args:
-            receive: called in the recognizer's thread with the result.
+        `receive` is called in the recognizer's thread with the result.
         """
         if self.transcriber.skipped(take) is not None:
             return False
@@ -206,8 +201,7 @@ class Verification:
         self._thread.begin()
 
     def end(self, session: Callable[[], Session], begin: Begin) -> Verified:
-        """Judge all rows once all are synthesized, synthesize suspect ones again, judge these, and
-        choose the best takes.
+        """Judge all rows, synthesize suspect ones again, judge these, and choose the best takes.
 
         Args:
             session: returns the session, which may not have started yet.
@@ -334,8 +328,7 @@ class _Row:
 
 
 class StreamVerifier:
-    """`--verify` without a folder, for one stream of a `Speaker`: takes are transcribed, suspect
-    rows are retried, and the best take is passed on.
+    """`--verify` without a folder, for one stream of a `Speaker`.
 
     The baselines come from the first rows, so these wait for each other. All rows are checked
     against them, whatever the order of their transcripts. A session synthesizes the tasks that

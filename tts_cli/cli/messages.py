@@ -152,13 +152,9 @@ def rows(count: int) -> str:
 
 
 def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: int = 0) -> str:
-    """Return the first line of a run's summary.
+    """Return the first line of a run's summary: `ok` rows synthesized of those that were due.
 
-    Args:
-        ok: rows synthesized.
-        of: rows that were due.
-        done: rows that were already done.
-        converted: files converted without synthesis.
+    `done` rows were done before, and `converted` files needed no synthesis.
     """
     parts = [SYNTHESIZED.format(ok=ok, rows=rows(of))]
     if done:

@@ -62,8 +62,8 @@ class Invocation:
 
 
 class SectionedOption(click.Option):
-    """An option with a heading, whose value may come from a variable: that of its command
-    (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+    """An option with a heading, whose value may come from a variable, `TTS_CLI_SYNTH_VOICE` or
+    `TTS_CLI_VOICE`.
 
     Args:
         scope: files that may set it; None: the scope of the setting of its name, or no file.
@@ -234,8 +234,7 @@ def _strength(origin: str | None) -> int:
 def log_origins(ctx: click.Context) -> None:
     """Check the values of variables, and log every value that does not come from a flag.
 
-    Raises UsageError if a flag would not accept a variable's value, or a project's file sets what
-    it may not set.
+    Raises UsageError for an invalid value, or one that a project's file may not set.
     """
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
@@ -367,8 +366,7 @@ def settings(
 
     Args:
         without: settings of the topics that the command does not have.
-        changes: per setting, keyword arguments of click that differ in this command, and `short`, a
-            one-letter flag.
+        changes: per setting, arguments of click that differ here, and `short`, a one-letter flag.
     """
     names = [
         name

@@ -66,11 +66,8 @@ def long_step(what: str, progress: str) -> Iterator[None]:
 
 
 class Progress:
-    """Context manager that shows the progress of a run: a bar on a terminal, otherwise lines in the
+    """Context manager that shows the progress of a run: a bar on a terminal, or lines in the
     log.
-
-    Args:
-        num_rows: rows of the run.
     """
 
     def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:
@@ -100,12 +97,8 @@ class Progress:
         self._stack.close()
 
     def update(self, ended: int, failed: int, audio_s: float) -> None:
-        """Show the state after one more row.
-
-        Args:
-            ended: rows that have ended.
-            failed: of those, rows that failed.
-            audio_s: seconds of audio so far.
+        """Show the state after one more row: rows that ended, of those failed, and seconds of
+        audio.
         """
         self._state = (ended, failed, audio_s)
         if self._bar is None:

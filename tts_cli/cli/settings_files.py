@@ -97,13 +97,10 @@ def settings_files() -> list[tuple[Path, bool]]:
 def load_settings(
     ctx: click.Context, names: tuple[str, ...], command: click.Command
 ) -> FileSettings:
-    """Return the settings that the files have for a command.
+    """Return the settings that the files have for a command, given as words: ("voices", "add").
 
-    Args:
-        names: words of the command after the program's name: ("voices", "add").
-    Raises:
-        UsageError: a file cannot be read, a key is unknown, or its flag would not accept the value;
-            the message has file and line.
+    Raises UsageError with file and line if a file cannot be read, a key is unknown, or its flag
+    would not accept the value.
     """
     found = FileSettings()
     params = _flags(command)
@@ -168,8 +165,7 @@ def _entries(
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the keys and values that apply to a command, the last one taking precedence.
 
-    Args:
-        below: its subcommands, whose tables are not keys of the command.
+    The tables of the subcommands `below` are not keys of the command.
     """
     for key, value in file.values.items():
         is_setting = key in SETTINGS or setting_meant(flag(key), SETTINGS) is not None

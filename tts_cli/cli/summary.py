@@ -153,7 +153,6 @@ def summary_lines(
     """Return the lines of a run's summary.
 
     Args:
-        totals: of the run, see `run_totals`.
         is_retry: the run had --retry-failed, so skipped rows are those that had not failed.
         verified: the rows after --verify, which may have fixed some that failed before.
     """
@@ -166,23 +165,16 @@ def summary_lines(
 
 
 def again_lines(early: int, reread: int) -> list[str]:
-    """Return the lines about done rows that a newer version synthesizes again.
-
-    Args:
-        early: rows of a version that was never published.
-        reread: rows whose text is read differently now.
+    """Return the lines about done rows that a newer version synthesizes again: `early` ones of an
+    unpublished version, and `reread` ones whose text is read differently now.
     """
     lines = [msg.EARLY_VERSION.format(rows=msg.rows_were(early))] if early else []
     return lines + ([msg.REREAD.format(rows=msg.rows_were(reread))] if reread else [])
 
 
 def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
-    """Return the lines about takes.
-
-    Args:
-        num_takes: takes synthesized in addition to the rows' own.
-        rows: rows that more takes were requested for.
-        room: bytes of the alternative takes.
+    """Return the lines about `num_takes` further takes of `rows`; `room` is the size of all
+    alternatives in bytes.
     """
     lines = []
     if num_takes:

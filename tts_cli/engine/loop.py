@@ -118,10 +118,9 @@ class Engine:
     def run(self) -> None:
         """Work until the input has ended and every row is settled, or until `stop` is set.
 
-        Raises:
-            StoppedEarly: memory is too small for one row or for a fixed batch, or a kernel failed
-                that may not be replaced.
-            SetupError: a kernel failed, and kernels were requested by name.
+        Raises StoppedEarly if memory is too small for one row or for a fixed batch. If a kernel
+        fails that may not be replaced, raises StoppedEarly, or SetupError if it was requested by
+        name.
         """
         try:
             with self.streams.frames():
@@ -203,8 +202,7 @@ class Engine:
     def _turn(self, previous: InFlightStep | None) -> InFlightStep | None:
         """Admit, compact, launch frames, and read the status of the previous launch.
 
-        Vocoder batches are queued after the launch, because preparing one takes the host 3 to 10
-        ms.
+        Vocoder batches are queued after the launch: preparing one takes the host 3 to 10 ms.
         """
         self._admit()
         moves = self.scheduler.compact(self.is_dry)

@@ -76,8 +76,7 @@ def voice_task(words: Words, maker: VoiceDesigner) -> Task:
 
 
 def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Result]]:
-    """Synthesize texts with the checkpoint that generates voices. A result has an error if no
-    attempt succeeded.
+    """Synthesize texts with the checkpoint that generates voices. Failed results have an error.
 
     Raises SetupError or RowError if a text needs more capacity than is possible, and Cancelled.
     """
@@ -174,10 +173,8 @@ def run_in(session: LocalSession) -> RunWork:
 def make_voices(
     voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, run_work: RunWork
 ) -> None:
-    """Generate missing voices.
-
-    Raises Cancelled, and StoppedEarly if no attempt at a voice succeeded. The other voices are then
-    stored.
+    """Generate missing voices. Raises Cancelled, and StoppedEarly if all attempts at a voice
+    failed; the other voices are then stored.
     """
     unspoken = [ask for ask in asks if ask.is_gone]
     config, info = voices.config, voices.info

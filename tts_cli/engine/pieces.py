@@ -64,10 +64,8 @@ MIN_OTHERS = 3
 
 @dataclass(eq=False)
 class Attempt:
-    """One attempt at one piece.
-
-    One thread owns an attempt at a time: the prompt thread, then the engine, on a CPU the vocoder
-    thread, then the writer thread that takes it from the queue of finished attempts.
+    """One attempt at one piece. One thread owns it at a time: the prompt thread, then the engine,
+    on a CPU the vocoder thread, then the writer thread that takes it from the queue.
     """
 
     # Set by the thread that creates the attempt.
@@ -305,13 +303,11 @@ class Pieces:
     def close(
         self, task: Task, index: int, result: Result, last: Attempt | None
     ) -> tuple[Result | None, list[Attempt]]:
-        """Add the result of a piece.
+        """Add the result of a piece. `last` is its last attempt; None: its prompt could not be
+        made.
 
-        Args:
-            last: the piece's last attempt; None: its prompt could not be made.
-        Returns:
-            The result of the task if this was its last unfinished piece, else None; and retries of
-                pieces that were too fast.
+        Returns the result of the task if this was its last unfinished piece, else None; and retries
+        of pieces that were too fast.
         """
         if not task.is_joined:
             return result, []
@@ -439,13 +435,12 @@ def sum_of_work(works: list[Work]) -> Work:
 
 
 def too_fast(audio_s: Sequence[float], usual_s: Sequence[float]) -> dict[int, float]:
-    """Find pieces that are too fast for their text.
+    """Return the rate of each piece that is too fast for its text, over the others' median, by
+    index.
 
     Args:
         audio_s: seconds of each piece's audio.
         usual_s: usual seconds of each text; 0: unknown.
-    Returns:
-        Rate over the median rate of the other pieces, by the piece's index.
     """
     rates = {
         index: usual / audio

@@ -61,8 +61,8 @@ class Session(Protocol):
         ...
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Synthesize tasks; a separate thread advances their iterator. None among them means that
-        no task has come for a while.
+        """Synthesize tasks; a separate thread advances their iterator. None: no task has come for a
+        while.
 
         Raises StoppedEarly, and the first error of any thread.
         """
@@ -92,8 +92,7 @@ def make_ready(
 
 
 class LocalSession:
-    """A checkpoint in this process, loaded when it is first needed. Not thread-safe, except for
-    `stop`.
+    """A checkpoint in this process, loaded when it is first needed. Only `stop` is thread-safe.
 
     Args:
         info: of the checkpoint, whose licence is accepted; None: read from the checkpoint.

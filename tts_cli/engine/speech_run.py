@@ -45,11 +45,7 @@ SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class FinishedQueue:
-    """Finished attempts in order: the engine's threads put, the writer threads get.
-
-    Args:
-        max_frames: frames of queued attempts, not counting the last attempt.
-    """
+    """Finished attempts in order, up to `max_frames` of them, not counting the last attempt."""
 
     def __init__(self, max_frames: int, num_threads: int) -> None:
         self._max_frames = max_frames

@@ -92,11 +92,8 @@ class VocoderQueue:
             self.waiting.append(attempt)
 
     def run(self, is_last: bool) -> None:
-        """Decode rows that make a good batch; all rows if `is_last`.
-
-        Raises:
-            KernelFailed: the rows of the batch are back in the queue.
-            BaseException: an error of decoding or of the sink, also in the vocoder thread.
+        """Decode rows that make a good batch; all rows if `is_last`. After KernelFailed, the rows
+        of the batch are back in the queue. Also raises the errors of the vocoder thread.
         """
         while self.read and self.read[0][0].is_over():
             self.read.popleft()
@@ -200,9 +197,7 @@ MAX_IN_THREAD = 4  # rows that wait; a stopped run waits for these
 
 class VocoderThread:
     """Decode rows one by one, in the order in which they finished. Only the engine's thread uses
-    it.
-
-    `decode` decodes rows and passes them on; both threads call it, concurrently.
+    it. `decode` also passes rows on; both threads call it, concurrently.
     """
 
     def __init__(self, decode: Callable[[list[Attempt]], None]) -> None:
@@ -223,9 +218,8 @@ class VocoderThread:
         """Decode the oldest rows here while more than MAX_IN_THREAD wait. With `is_last`, decode
         rows in both threads, and return when all are passed on.
 
-        Raises:
-            BaseException: an error of `decode`, in either thread. The row is lost, and after an
-                error in the vocoder thread all waiting rows.
+        Raises any error of `decode`, in either thread. The row is then lost, and after an error in
+        the vocoder thread all waiting rows.
         """
         if self._thread is None and self._waiting and not is_last:
             self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)

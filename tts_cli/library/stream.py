@@ -105,10 +105,8 @@ class SpeechStream:
     def results(self) -> Generator[Speech, None, None]:
         """Yield each row's speech. At the end its threads have ended, see `close`.
 
-        Raises:
-            Cancelled: `stop` or `close` was called.
-            StoppedEarly: the device failed.
-            BaseException: an error of the iterator of rows, after the results of earlier rows.
+        Raises Cancelled after `stop` or `close`, StoppedEarly if the device failed, and any error
+        of the iterator of rows, after the results of earlier rows.
         """
         ready: dict[int, Speech] = {}
         expected = 1

@@ -76,12 +76,7 @@ class ReferenceFiles:
 
 
 class Cloning:
-    """Finds what rows clone.
-
-    Args:
-        info: of the checkpoint that clones.
-        voices: voice files by name; None: the user's, and no generated ones.
-    """
+    """Finds what rows clone. Without `voices`, those are the user's, and no generated ones."""
 
     def __init__(
         self, config: RunConfig, info: ModelInfo, voices: VoiceStore | None = None

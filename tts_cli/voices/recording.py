@@ -109,13 +109,11 @@ def read_facts(path: str, root: Path | None = None) -> Facts:
 def load_reference(
     path: str, root: Path | None, *, mode: str, text: str | None, rate_hz: int, silence_s: float
 ) -> Reference:
-    """Read, check, mix and resample a reference.
+    """Read, check, mix and resample a reference. Raises RowError with its name and the reason.
 
     Args:
         rate_hz: sample rate of the model.
         silence_s: seconds of silence after the recording; icl only.
-    Raises:
-        RowError: it cannot be used; the message has its name and the reason.
     """
     content, native_hz, samples = _read(path, root)
     for oddity in _oddities(samples, native_hz):

@@ -180,12 +180,8 @@ class VoiceStore:
         return path
 
     def require_same(self, path: Path, name: str, reference: str, info: ModelInfo) -> StoredVoice:
-        """Return an existing voice if it equals the one to be made. Raises UsageError if it does
-        not.
-
-        Args:
-            reference: digest of the recording and of its settings.
-            info: of the checkpoint.
+        """Return an existing voice if it equals the one to be made, or raise UsageError.
+        `reference` is the digest of the recording and of its settings.
         """
         try:
             stored = self.load(name)
@@ -324,15 +320,14 @@ class _MergedFile(NamedTuple):
 
 
 class VoiceMerge:
-    """Merge the generated voices of folders into the first one. Damaged files are not copied, nor
-    the files of a killed run, which no `NAME.json` describes.
+    """Merge the generated voices of folders into the first one. Raises SetupError.
+
+    Damaged files are not copied, nor the files of a killed run, which no `NAME.json` describes.
 
     Args:
         folders: voices that are complete in the first one are never replaced.
         is_settled: whether the voices of a folder, by index, win over all later ones.
         left: collects the files in `.voices` that belong to no voice.
-    Raises:
-        SetupError: a folder cannot be read.
     """
 
     def __init__(

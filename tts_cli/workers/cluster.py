@@ -51,9 +51,8 @@ class Share:
     def options(self, *, has_own_ray: bool) -> dict[str, Any]:
         """Return the options for Ray, which reserves no core for a GPU worker.
 
-        Args:
-            has_own_ray: Ray was started for this run. It starts one process per core, so its number
-                of cores is the number of workers.
+        If Ray was started for this run, it starts one process per core, so its number of cores is
+        the number of workers.
         """
         if self.is_gpu:
             return {"num_gpus": 1, "num_cpus": 0}
@@ -225,12 +224,8 @@ def require_listener(address: str) -> None:
 
 
 def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:
-    """Return the number of workers, and the share of each. Raises UsageError if more are requested
-    than possible.
-
-    Args:
-        nodes: free cores and GPUs of each node.
-        where: name of the nodes in messages.
+    """Return the number of workers, and the share of each, from the free cores and GPUs of each
+    node. Raises UsageError if more workers are requested than possible.
     """
     num_gpus = 0 if config.device == "cpu" else sum(gpus for _, gpus in nodes)
     asked, cores = config.num_workers, sum(cores for cores, _ in nodes)

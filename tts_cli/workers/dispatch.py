@@ -113,13 +113,8 @@ class _Run:
 
 class Dispatcher:
     """The workers of a session, and the rows of its run. Only the driver's thread uses it, except
-    for `_plan` and the threads that record.
-
-    Args:
-        voices: of the cluster.
-        cloning: finds the voices of rows.
-        drop: removes the files of a result that comes too late.
-        rate_hz: sample rate of the workers' audio.
+    for `_plan` and the threads that record. `drop` removes the files of a result that comes too
+    late.
     """
 
     def __init__(

@@ -36,11 +36,8 @@ log = logging.getLogger(__name__)
 
 
 class WorkerSession:
-    """Synthesize through workers; see `engine.session.Session`.
-
-    Args:
-        comment: stored in every audio file.
-        drop: removes files of a worker that are not needed any more.
+    """Synthesize through workers; see `engine.session.Session`. `drop` removes files of a worker
+    that are not needed any more.
     """
 
     def __init__(

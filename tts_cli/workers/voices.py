@@ -29,11 +29,7 @@ class SpentVoiceFuture(VoiceFuture):
 
 class ClusterVoices(VoiceCache):
     """Voices by digest, in the driver. `submit` belongs to the thread that plans rows, the rest to
-    the driver's.
-
-    Args:
-        wake: wakes the driver's thread.
-        store: puts a value into the object store.
+    the driver's. `wake` wakes the driver's thread; `store` puts a value into the object store.
     """
 
     def __init__(self, wake: Callable[[], None], store: Callable[[Any], Any]) -> None:

@@ -113,12 +113,8 @@ class Worker:
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows. `news` returns their results.
-
-        Args:
-            voices: that some of the rows clone.
-        Raises:
-            WorkerFailed: this process cannot synthesize any more rows.
+        """Take rows and the voices that some of them clone. `news` returns their results. Raises
+        WorkerFailed.
         """
         with self._mutex:
             if self._failure is not None:
@@ -135,10 +131,8 @@ class Worker:
             self._count_in(len(orders))
 
     async def news(self) -> WorkerNews:
-        """Return results and messages. Waits up to `NEWS_S` for some, or for room for other rows.
-
-        Raises:
-            WorkerFailed: this process cannot synthesize any more rows.
+        """Return results and messages. Waits up to `NEWS_S` for some, or for room. Raises
+        WorkerFailed.
         """
         deadline_s, is_awake = time.perf_counter() + NEWS_S, False
         while not is_awake and time.perf_counter() < deadline_s:
@@ -174,12 +168,10 @@ class Worker:
         return EncodedVoice(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
     async def drain(self, num_due: int) -> None:
-        """Mark the end of the rows for now, so that the last ones do not wait for others to fill
-        their batch.
+        """Mark the end of the rows for now, so that the last ones do not wait for a full batch.
 
-        Args:
-            num_due: rows and references sent to this process. Calls have no order, so some may
-                still be on their way.
+        Of all calls to this process, `num_due` were rows and references. Some may still be on their
+        way, because calls have no order.
         """
         with self._mutex:
             self._num_due = num_due

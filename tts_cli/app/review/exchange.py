@@ -65,8 +65,7 @@ def write_labels(out: Path, folder: Path) -> int:
 
 
 def import_decisions(out: Path, file: Path, reviewer: str) -> dict[str, int]:
-    """Add the decisions of a file that a page saved. Return how many were added, were known
-    already, and are about audio that the folder does not have.
+    """Add the decisions of a saved file. Return how many were added, known, and about other audio.
 
     Args:
         reviewer: name for decisions without one.

@@ -149,11 +149,9 @@ class Retakes:
             raise UsageError(f"{job.id}: {failed} of {job.takes} takes failed")
 
     def reword(self, request: Rewording) -> str:
-        """Return the change that writes a text into the manifest, and write it if the request asks
-        for that.
+        """Return the change that writes a text into the manifest, and write it if requested.
 
-        Raises UsageError if that is not possible or the manifest has changed, and DiskFull or
-        StoppedEarly if it is not written.
+        Raises UsageError if the manifest cannot be changed so, and DiskFull or StoppedEarly.
         """
         with ExitStack() as stack:
             source, _, row, book, _ = self._open(request.id, stack)

@@ -48,14 +48,10 @@ SITES = ("same-origin", "none")  # in `Sec-Fetch-Site`; none: the user opened th
 def serve(
     folder: ReviewFolder, retakes: Retakes, port: int, announce: Callable[[str], None]
 ) -> None:
-    """Serve the page of a folder until a signal comes. A retake in progress is stopped in order.
+    """Serve the page of a folder until a signal comes; a retake is then stopped in order.
 
-    Args:
-        port: 0: any free one.
-        announce: called with the address of the page.
-    Raises:
-        UsageError: it is not an output folder.
-        SetupError: the folder cannot be read, or the port is in use.
+    `announce` is called with the address. Raises UsageError if the folder is none of ours, and
+    SetupError if it cannot be read or the port is in use. Port 0: any free one.
     """
     Store.read_only(folder.out)
     remedy = "choose another --port, or leave it out for any free one"
