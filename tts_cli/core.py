@@ -121,8 +121,6 @@ class Levels:
 
 @dataclass(frozen=True)
 class TakeRef:
-    """The take of a row that a task synthesizes."""
-
     take: int = 1
     role: Role = Role.OWN
     is_new: bool = False  # no line of the journal had the row when it was planned

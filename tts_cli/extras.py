@@ -94,7 +94,6 @@ def require(extra: str, name: str, what: str) -> Package:
 
 
 def load(extra: str, name: str, what: str) -> Any:
-    """Import a package of an extra; see `require`. Raises SetupError."""
     try:
         return require(extra, name, what).load()
     except ImportError as error:

@@ -76,7 +76,6 @@ def nearest(name: str, valid: list[str]) -> str | None:
 
 
 def shown_value(value: Any) -> str:
-    """Return a setting of a report for a message."""
     return cut(
         "none" if value is None else value if isinstance(value, str) else json.dumps(value), 60
     )

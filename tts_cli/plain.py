@@ -49,7 +49,6 @@ def read_given(path: Path | str, max_bytes: int) -> bytes:
 
 @cache
 def read_table(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file that belongs to this package."""
     return toml_loads()(path.read_text(encoding="utf-8"))
 
 

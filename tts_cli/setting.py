@@ -109,7 +109,6 @@ class SettingFacts:
         return None if self.check is None else self.check(value)
 
     def plain(self, value: Any) -> Any:
-        """Return a value as JSON."""
         if self.form is not None and value is not None:
             return self.form.format(*value)
         return str(value) if isinstance(value, Path) else value

@@ -173,6 +173,5 @@ def require_cloning_model(config: RunConfig) -> ModelInfo:
 
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
-    """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
     with closing(LocalSession(config, info)) as session:
         return encode_voices(session, [reference])[0]

@@ -91,7 +91,6 @@ class TranscriberThread:
         return True
 
     def forget(self) -> None:
-        """Drop the takes that are not transcribed yet."""
         self._waiting.clear()
         with suppress(Empty):
             while True:

@@ -64,7 +64,6 @@ def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
 
 
 def generated_voices_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
-    """Return the generated voices of an output folder. Raises SetupError."""
     voices = VoiceStore(out=out)
     return voices, [generated_voice_facts(voice, *whole) for voice, whole in voices.generated()]
 

@@ -257,7 +257,6 @@ _SKIPPED = {
 
 
 def log_skipped(events: Events, noun: str, by: str) -> None:
-    """Log the rows or takes that a recognizer or an aligner could not measure."""
     for kind, why in _SKIPPED.items():
         if count := events.num(kind):
             log.warning("%s %s", counted(count, noun), why.format(by))

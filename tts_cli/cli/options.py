@@ -54,8 +54,6 @@ WARNINGS_LOGGER = "py.warnings"  # Python's logger for warnings of libraries
 
 @dataclass
 class Invocation:
-    """A command line, with the facts that `main` needs about it."""
-
     args: list[str] = field(default_factory=list)  # without the program's name
     origins: dict[str, str] = field(default_factory=dict)  # by setting: flag, variable or file
     is_debug: bool = False
@@ -171,7 +169,6 @@ def shared_variable(name: str) -> str:
 
 
 def variable_of(ctx: click.Context, param: click.Parameter) -> str:
-    """Return the variable that sets a flag here."""
     own = f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
     return own if os.environ.get(own) else shared_variable(str(param.name))
 

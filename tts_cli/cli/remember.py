@@ -25,8 +25,6 @@ ALL = "all"
 
 
 class RememberingCommand(SectionedCommand):
-    """A command whose output folder remembers its settings."""
-
     def invoke(self, ctx: click.Context) -> Any:
         remember(ctx)
         return super().invoke(ctx)

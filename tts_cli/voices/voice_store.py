@@ -262,7 +262,6 @@ class VoiceStore:
                         raise damaged(voice, error) from None
 
     def generated(self) -> Iterator[tuple[str, WholeFiles]]:
-        """Yield all generated voices of the folder. Raises SetupError."""
         folder = self.out_folder
         if folder is None:
             return

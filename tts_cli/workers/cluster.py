@@ -140,7 +140,6 @@ class Cluster:
         return isinstance(error, self._ray.exceptions.ActorDiedError)
 
     def cause(self, error: BaseException) -> BaseException:
-        """Return the error that was raised in the other process."""
         is_raised = isinstance(error, self._ray.exceptions.RayTaskError)
         cause: BaseException = error.cause if is_raised else error  # type: ignore[attr-defined]
         return cause

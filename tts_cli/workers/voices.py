@@ -57,7 +57,6 @@ class ClusterVoices(VoiceCache):
         return ticket
 
     def next_reference(self) -> tuple[Reference, VoiceFuture] | None:
-        """Remove and return the next recording to encode."""
         return self._to_encode.popleft() if self._to_encode else None
 
     def return_reference(self, reference: Reference, ticket: VoiceFuture) -> None:

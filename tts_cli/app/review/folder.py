@@ -102,7 +102,6 @@ class ReviewFolder:
             append_decisions(self.out, [msgspec.structs.replace(decision, **about)])
 
     def pick(self, key: TakeKey) -> None:
-        """Make a take the row's current one. Raises as `choose_takes`."""
         with self._owned() as store:
             if store is None:
                 raise FolderLocked("a retake is in progress", remedy="wait until it is finished")

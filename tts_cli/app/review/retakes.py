@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 
 
 class Retake(msgspec.Struct, forbid_unknown_fields=True):
-    """A request for further takes of a row, and the state of the work."""
-
     id: str  # of the row
     takes: Annotated[int, msgspec.Meta(ge=1, le=MAX_TAKES)] = 1
     edits: dict[Editable, str] = {}  # fields of the row that differ from the manifest
