@@ -158,9 +158,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, and rename it to `path` if the block succeeds. Raises as
-    `write_atomic`.
-    """
+    """Yield a temporary path, renamed to `path` if the block succeeds. Raises as `write_atomic`."""
     part = Path(part_of(path))
     with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # left by a crashed run

@@ -289,10 +289,8 @@ class Encoded:
     sha256: str
     codes_sha256: str | None  # None: no codes are kept
     num_samples: int  # at the native rate, before anything was done to them
-    applied: Any = (
-        None  # `PostProcessReport` to the samples first, which core does not know; None: nothing
-    )
-    remarks: tuple[Remark, ...] = ()  # of the file, beside those of the speech
+    applied: Any = None  # `PostProcessReport` about the samples, a type unknown here; None: nothing
+    remarks: tuple[Remark, ...] = ()  # of the file, in addition to those of the speech
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,9 +312,7 @@ class Result:
     remarks: tuple[Remark, ...] = ()  # remarks about the audio
     usual_s: float = 0.0  # usual length of all pieces, see `Piece`
     work: Work = Work()
-    parts: tuple[
-        dict[str, Any], ...
-    ] = ()  # what came of the pieces of a joined one, see `JournalEntry`
+    parts: tuple[dict[str, Any], ...] = ()  # results of its pieces, see `JournalEntry`
     queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
     encoded: Encoded | None = None  # instead of samples and codes, where files are made of them
     unwritable: str | None = None  # why no files can be made

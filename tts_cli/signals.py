@@ -133,9 +133,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on a signal in the block. Raises Interrupted on entry or exit, if a signal
-    came.
-    """
+    """Call `stop` on a signal in the block. Raises Interrupted on entry or exit after a signal."""
     global _stop, _messages
     messages: SimpleQueue[str | None] = SimpleQueue()
     _stop, _messages = stop, messages

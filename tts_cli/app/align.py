@@ -138,8 +138,7 @@ def _normalized(take: JournalEntry) -> NormalizedText:
 
 
 class FolderAlignment:
-    """Aligns the rows of a folder. Raises UsageError, SetupError if it cannot be read or has no
-    such rows.
+    """Aligns the rows of a folder. Raises UsageError, SetupError.
 
     Attributes:
         problems: rows that could not be aligned: id and reason.
@@ -172,9 +171,7 @@ class FolderAlignment:
         self._shared = SharedNames(row.id for row in self._folder.rows)
 
     def run(self, aligner: Aligner, progress: Rows) -> None:
-        """Align the rows that are not aligned yet. Whatever ends this early, aligned rows are
-        complete.
-        """
+        """Align the rows that are not aligned yet. An error leaves aligned rows complete."""
         takes = TakeWords(aligner.identity, self._folder.last_run.get("text"), self._lexicon)
         with Store(self._folder.path, self._config) as store:
             waiting = list(self._waiting(store, takes.transcriber))
@@ -313,9 +310,7 @@ class TakeAligner:
 def _reasons(
     score: float, least: float, check: Sequence[str], voice: RobustStats | None
 ) -> list[str]:
-    """Return why the times of a row may be wrong. Without `voice` it has too few scores to
-    compare.
-    """
+    """Return why the times of a row may be wrong. Without `voice` it is not compared."""
     reasons = [f"check: {text}" if text else "check flagged it" for text in check]
     if score < least:
         reasons.append(f"score {score:.3f}, below {least:g}: the words may differ")
@@ -345,7 +340,7 @@ def passages_of(
     take: JournalEntry, words: Sequence[tuple[int, tuple[str, ...]]]
 ) -> Iterator[Passage]:
     """Yield the passages of a row's file with their words: one per piece, cut in the middle of the
-    pauses between them, or the whole file. `words` have their first characters.
+    pauses between them, or the whole file. `words`: first character, and input for the aligner.
     """
     parts = take.parts
     cuts_s = [(part["end_s"] + after["start_s"]) / 2 for part, after in pairwise(parts)]
@@ -369,7 +364,7 @@ def align(
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
 ) -> FolderAlignment:
-    """Align a folder. Return its `FolderAlignment`, and raise as that and its `run` do."""
+    """Align a folder, and return the result. Raises as `FolderAlignment` and its `run`."""
     rows = FolderAlignment(out, config, forms, names)
     with screen.step("loading the aligner"):
         aligner = opened()
@@ -379,9 +374,7 @@ def align(
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
-    """Check that an aligner is available, and return a function that opens it. Raises
-    SetupError.
-    """
+    """Check that an aligner is available. Return a function that opens it. Raises SetupError."""
     if name.casefold() == POCKETSPHINX:
         aligner = SphinxAligner(config.asr_batch, flag)
         return lambda: aligner  # its processes start with the first take

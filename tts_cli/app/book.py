@@ -113,9 +113,7 @@ class BookRun:
         return self._source
 
     def _unselected(self) -> frozenset[int]:
-        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError if none is
-        left.
-        """
+        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError if all."""
         config, numbers = self.config, {row.chapter for row in self.script}
         found = frozenset(one for one in numbers if not config.has_chapter(one + 1))
         if config.chapters is not None and (config.only or found == numbers):

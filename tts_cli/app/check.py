@@ -297,9 +297,7 @@ class FolderCheck:
                 one.similarity = similarity.similarities(take, middles[take.voice], encoder)
 
     def write(self) -> None:
-        """Judge all takes, and write the file unless the folder is read-only. Raises DiskFull,
-        SetupError.
-        """
+        """Judge all takes, and write the file if that is possible. Raises DiskFull, SetupError."""
         self.judge()
         if not self.is_kept:
             return
@@ -344,9 +342,7 @@ class FolderCheck:
         return left
 
     def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
-        """Make the best takes current, except in rows with a pinned take, and judge the folder
-        again.
-        """
+        """Make the best takes current, except in rows with a pinned one, and judge again."""
         wanted = [
             Choice(row_id, one.file.take.take)
             for row_id, one in self.best_takes().items()
@@ -366,9 +362,7 @@ def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
 
 
 def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
-    """Transcribe the takes with --asr. Return its name. Raises SetupError, StoppedEarly,
-    Interrupted.
-    """
+    """Transcribe with --asr. Return its name. Raises SetupError, StoppedEarly, Interrupted."""
     require_packages()
     with step("loading the recognizer"):
         recognizer = open_recognizer(config)
@@ -396,9 +390,7 @@ def open_recognizer(config: RunConfig) -> Recognizer:
 def checkpoint_of(
     source: str, config: RunConfig, flag: str, remedy: str
 ) -> tuple[Path, str, torch.device]:
-    """Return folder, kind and device of a recognizer's or aligner's checkpoint. Raises
-    SetupError.
-    """
+    """Return folder, kind and device of a recognizer's or aligner's model. Raises SetupError."""
     require_driver(config)
     from tts_cli.engine.load import choose_device
 

@@ -348,8 +348,8 @@ class SourceFolder:
     def find(
         self, target: Store, identity: str | None, result: EncodeResult
     ) -> Iterator[ReencodeJob]:
-        """Yield the files to convert, and count the other rows. Codes can be decoded by the
-        checkpoint `identity`; None: any.
+        """Yield the files to convert, and count the other rows. Only codes of the checkpoint
+        `identity` can be decoded; None: all.
         """
         for record in self.records():
             if not self.is_wanted(record):
@@ -376,9 +376,7 @@ class SourceFolder:
         return ReencodeJob(record, source, self._pace(record))
 
     def _pace(self, record: JournalEntry) -> FilePace:
-        """Return the pace of a row's new file: its own, as requested now, or of its present
-        file.
-        """
+        """Return the pace of a row's new file: its own, the requested one, or its present one."""
         config = self._config
         if record.pace.is_own:
             return record.pace

@@ -134,7 +134,9 @@ def read_plan(plan: Plan, screen: Screen) -> None:
 
 
 def require_settled(plan: Plan) -> None:
-    """Raise SettingsChanged if settings given now would change done rows, without a decision."""
+    """Raise SettingsChanged if settings given now would change done rows, unless --redo or
+    --keep-done is given.
+    """
     if num_refused := plan.events.num(Event.REFUSED):
         changes = (
             f"{flag(name)} {shown_value(now)}, before {shown_value(then)}"
@@ -169,9 +171,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 
 def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Return a warning if an estimate exceeds the free space. Raises SetupError if even half
-    does.
-    """
+    """Return a warning if the rows need more than the free space. Above twice, raise SetupError."""
     place = out.absolute()
     while not place.exists():
         place = place.parent

@@ -94,7 +94,7 @@ def find_take(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
     """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
-        from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
+        from tts_cli.plan.checks import nearest_ids  # takes 20 ms, needed only here
 
         nearest = nearest_ids(choice.row_id, set(recorded_ids(journal)))
         raise UsageError(f"{out}: has no row '{choice.row_id}'{nearest}")

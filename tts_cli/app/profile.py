@@ -105,9 +105,7 @@ class Profiler:
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """Measure one batch size, or the largest that fits. Figures without their stage are
-        None.
-        """
+        """Measure one batch size, or the largest that fits. Unmeasured figures are None."""
         self.prepare(batch)
         model, info, batch = self.model, self.model.info, self.loaded.batch.rows
         prompts = sample_prompts(model, batch, self.frames)
@@ -228,9 +226,7 @@ class Profiler:
 
 
 def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
-    """Return the number of kernels, copies and fills of one call, graphs included; None on a
-    CPU.
-    """
+    """Return the number of kernels, copies and fills of one call with its graphs; None on a CPU."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize(device)

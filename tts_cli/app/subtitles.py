@@ -104,9 +104,7 @@ def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
 
 
 def audio_digest(take: JournalEntry, audio: Path) -> str:
-    """Return the SHA-256 of a row's file: the recorded one if the size is the same. Raises
-    OSError.
-    """
+    """Return the SHA-256 of a row's file: the recorded one if its size fits. Raises OSError."""
     with open_plain(audio) as file:
         if take.sha256 and os.fstat(file.fileno()).st_size == take.bytes:
             return take.sha256

@@ -329,6 +329,6 @@ def write_subtitles(result: RunResult) -> int:
 
 def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> int:
     plan = result.plan
-    config = replace(plan.config, lexicon=None)  # texts have been through it
+    config = replace(plan.config, lexicon=None)  # already applied to the texts
     result.words = aligned(plan.folder.out, config, names=plan.has)
     return len(result.words.problems)

@@ -55,9 +55,7 @@ class TakeAsReference:
     run: Run | None  # run that synthesized it; None: unknown
 
     def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
-        """Return a recording, or a finished voice of codes. Raises UsageError if neither is
-        possible.
-        """
+        """Return a recording, or a finished voice of codes. Raises UsageError for neither."""
         silence_s = reference_silence_s(config, info)
         # A checkpoint without speaker embeddings clones by codes alone.
         takes_codes = "xvec" not in info.clone_modes and mode != "xvec" and not silence_s

@@ -58,9 +58,7 @@ LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
 class TranscriberThread:
-    """A recognizer with a thread that transcribes takes. Raises SetupError if it is not
-    available.
-    """
+    """A recognizer and its thread. Raises SetupError if the recognizer is not available."""
 
     def __init__(self, config: RunConfig, text: Any, step: Step) -> None:
         device = config.verify_device or config.device
@@ -354,9 +352,7 @@ class StreamVerifier:
         self._suspects: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
 
     def tasks(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """Yield tasks, and further takes of suspect rows, until all rows are done. Raises
-        StoppedEarly.
-        """
+        """Yield tasks, and takes of suspect rows, until all rows are done. Raises StoppedEarly."""
         came_s = time.perf_counter()
         for task in tasks:
             if task is not None:

@@ -77,9 +77,7 @@ def command(
 
 
 def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
-    """Ask on a terminal whether to read files elsewhere and to download. Raises UsageError if
-    not.
-    """
+    """Ask on a terminal whether to read files elsewhere and download. Raises UsageError for no."""
     message = outside_of(folder, reruns)
     if not message:
         return

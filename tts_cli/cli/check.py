@@ -1,6 +1,4 @@
-"""`tts-cli check`: find takes to listen to. Without --asr it reads no audio and imports no
-torch.
-"""
+"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch used."""
 
 from __future__ import annotations
 

@@ -85,9 +85,7 @@ class SectionedOption(click.Option):
         self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return names and help, with no parentheses around a default that is described in
-        words.
-        """
+        """Return names and help, without parentheses around a default described in words."""
         record = super().get_help_record(ctx)
         if record is None or not isinstance(self.show_default, str):
             return record

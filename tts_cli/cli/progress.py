@@ -66,9 +66,7 @@ def long_step(what: str, progress: str) -> Iterator[None]:
 
 
 class Progress:
-    """Context manager that shows the progress of a run: a bar on a terminal, or lines in the
-    log.
-    """
+    """Context manager that shows the progress of a run: a bar on a terminal, or log lines."""
 
     def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:
         self.num_rows = num_rows
@@ -97,9 +95,7 @@ class Progress:
         self._stack.close()
 
     def update(self, ended: int, failed: int, audio_s: float) -> None:
-        """Show the state after one more row: rows that ended, of those failed, and seconds of
-        audio.
-        """
+        """Show the state after one more row: rows that ended, failed ones, and seconds of audio."""
         self._state = (ended, failed, audio_s)
         if self._bar is None:
             return

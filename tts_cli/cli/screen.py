@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def has_screen() -> bool:
-    """Whether stderr is a terminal with columns; containers and CI may have one with none."""
+    """Whether stderr is a terminal with columns. Containers and CI may have one without."""
     if not sys.stderr.isatty():
         return False
     try:

@@ -272,9 +272,7 @@ def _num_failed(events: Events) -> int:
 def next_step(
     args: Sequence[str], config: RunConfig, events: Events, *, is_stopped: bool
 ) -> str | None:
-    """Return what to type next, or None. `is_stopped`: the run ended before it had tried all
-    rows.
-    """
+    """Return what to type next, or None. `is_stopped`: not every row was tried."""
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
     num_failed = _num_failed(events)

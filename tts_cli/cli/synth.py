@@ -38,8 +38,9 @@ log = logging.getLogger(__name__)
 
 
 def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
-    """Ask on a terminal what to do about done rows that given settings would change. Raises
-    SettingsChanged to stop.
+    """Ask on a terminal what to do about done rows that given settings would change.
+
+    Raises SettingsChanged if the user wants to stop, or without a terminal.
     """
     if not can_ask():
         raise error

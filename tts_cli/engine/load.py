@@ -87,7 +87,7 @@ def choose_device(config: RunConfig) -> torch.device:
     index = int(number or 0)  # torch uses eight bits of it: cuda:300 would be cuda:44
     if kind == "cuda":
         count = int(torch.cuda.is_available())
-        if count and index:  # who has any has the first: counting them takes 0.1 s
+        if count and index:  # the first always exists; counting takes 0.1 s
             count = torch.cuda.device_count()
         if index >= count:
             found = f"{count} CUDA devices found" if count else "no CUDA device found"
@@ -286,7 +286,7 @@ def open_checkpoint(config: RunConfig) -> Loaded:
     batch = BatchSize(max_batch, is_fixed)
     loaded = Loaded(model, device, dtype, batch, load_s, is_chosen)
     if is_cuda:
-        loaded.at_end = weakref.finalize(loaded, TF32.release)  # once, closed or forgotten
+        loaded.at_end = weakref.finalize(loaded, TF32.release)  # once: on `close` or collection
         _note_memory(loaded, "weights")
     return loaded
 
@@ -427,9 +427,7 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
 
 def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool) -> bool:
-    """Allocate and capture; return whether memory suffices. Raises StoppedEarly if a kernel
-    fails.
-    """
+    """Allocate and capture. Return whether memory suffices. Raises StoppedEarly."""
     rows, model = loaded.batch.rows, loaded.model
 
     def make() -> None:

@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 # many frames, and everything that the host does between two launches must fit into their time.
 # Nothing else depends on it.
 POLL_FRAMES = 2
-# Rows that the scheduler looks ahead, 10 KB of prompt each: if they are not all of the run's, long
-# rows may come last. Sorting them takes 0.6 ms per admission.
+# Rows that the scheduler looks ahead, 10 KB of prompt each. If the run has more, long rows may come
+# last. Sorting them takes 0.6 ms per admission.
 WINDOW = 4096
 # Rows taken into the window between two launches, 0.1 ms each: taking all of them could last as
 # long as others come.
@@ -139,7 +139,7 @@ class Engine:
                     self.chore()
                 self._fill_window()
                 self._take_retries(is_idle=step is None)
-                is_over = self.is_dry and not self.num_unsettled  # no attempt can come any more
+                is_over = self.is_dry and not self.num_unsettled  # no more attempts can come
                 if self.scheduler.is_done and step is None and is_over:
                     break
                 step = self._turn(step)
@@ -221,7 +221,7 @@ class Engine:
         admitted = self.scheduler.admit()
         if not admitted:
             return
-        if self.is_async:  # on a CPU the share would say nothing
+        if self.is_async:  # the share is meaningless on a CPU
             self.busy.start()
         now = time.perf_counter()
         span = DeviceSpan(self.device)

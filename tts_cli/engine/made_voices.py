@@ -157,9 +157,7 @@ RunWork = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
 def run_in(session: LocalSession) -> RunWork:
-    """Return a function that runs work in this session, or in a temporary one for another
-    checkpoint.
-    """
+    """Return a function that runs work in this session, or in a temporary one if models differ."""
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
         if config is session.config:

@@ -38,7 +38,7 @@ class BatchSize:
     """
 
     rows: int  # a power of two
-    is_fixed: bool = False  # it never falls, and every step is of as many
+    is_fixed: bool = False  # never falls; every step has this many rows
 
     @property
     def can_fall(self) -> bool:
@@ -55,8 +55,8 @@ class BatchSize:
 class WaitingRow(Generic[Item]):
     item: Item
     estimate: float  # frames it will probably take
-    tokens: int  # of its prompt, that are its own
-    round: int  # admission rounds that were over when it came
+    tokens: int  # of its prompt, without shared ones
+    round: int  # number of admission rounds before it came
 
 
 class Scheduler(Generic[Item]):
@@ -173,7 +173,7 @@ class Scheduler(Generic[Item]):
         count = min(num_free, len(self._waiting))
         if self.pass_tokens is None or count == len(self._waiting):
             return count
-        whole = tokens = 0  # rows of full passes, and what is in the last one
+        whole = tokens = 0  # rows of full passes, and rows in the last one
         for index, waiting in enumerate(self._waiting[:count]):
             if tokens and tokens + waiting.tokens > self.pass_tokens:
                 whole, tokens = index, 0

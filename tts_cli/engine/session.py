@@ -150,9 +150,7 @@ class LocalSession:
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
-        """Replace the slots and graphs. After SetupError the number of rows at a time is
-        unchanged.
-        """
+        """Replace the slots and graphs. SetupError leaves the number of rows unchanged."""
         batch, slots = self.loaded.batch, self.loaded.batch.rows
         try:
             self.loaded.prepare(needs)

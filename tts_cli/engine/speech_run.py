@@ -262,8 +262,8 @@ class SpeechRun:
                 self._fail(error)
 
     def _measure(self, attempt: Attempt) -> tuple[Task, Result] | None:
-        """Measure a finished attempt, and retry it if necessary. Return its task's result if
-        complete.
+        """Measure a finished attempt, and retry it if necessary. Return its task's result, or
+        None.
         """
         attempt.wait()
         metrics = None

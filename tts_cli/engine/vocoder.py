@@ -140,9 +140,7 @@ class VocoderQueue:
         return [waiting[index] for index in chosen]
 
     def _decode(self, attempts: list[Attempt]) -> str | None:
-        """Queue the decoding of rows and the copies to the host. Return an error if memory is
-        short.
-        """
+        """Queue the decoding of rows and the copies to the host. Return an error, or None."""
         codes = [attempt.codes for attempt in attempts if attempt.codes is not None]
         references = [attempt.reference_codes for attempt in attempts]
         fronts = [reference for reference in references if reference is not None]

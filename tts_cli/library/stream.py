@@ -95,7 +95,7 @@ class SpeechStream:
         self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._is_pulling = False  # the iterator of rows is being advanced
-        self._larger: Task | None = None  # needs capacity or a voice first
+        self._larger: Task | None = None  # must get capacity or a voice first
         self._last: _End | None = None  # the end of the rows, once it came
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)

@@ -64,7 +64,7 @@ class StoredVoice:
     identity: str  # of the checkpoint
     model: str  # the checkpoint's name, for messages
     sample_rate_hz: int
-    reference: str  # sha256 of the recording's bytes and what icl takes besides
+    reference: str  # SHA-256 of the recording and of what icl adds
     created_by: str  # tool and version
 
     @property

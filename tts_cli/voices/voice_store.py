@@ -152,9 +152,7 @@ class VoiceStore:
         return stored
 
     def write(self, name: str, voice: StoredVoice, is_overwriting: bool = False) -> Path:
-        """Write a user's voice, completely or not at all. Raises UsageError, SetupError,
-        DiskFull.
-        """
+        """Write a user's voice, all of it or nothing. Raises UsageError, SetupError, DiskFull."""
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -167,9 +165,7 @@ class VoiceStore:
         return path
 
     def target(self, name: str, is_overwriting: bool = False) -> Path:
-        """Return the path that `write` uses. Raises UsageError for a bad name or an existing
-        file.
-        """
+        """Return the path that `write` uses. Raises UsageError for a bad name or existing file."""
         if problem := name_problem(name):
             raise UsageError(f"the voice name {shown(name)} {problem}")
         path = self.path_of(name)
@@ -245,9 +241,7 @@ class VoiceStore:
         self._known.pop((voice, info.identity), None)
 
     def bring(self, voices: Iterable[str]) -> None:
-        """Copy what this folder lacks from the other one. Raises SetupError, DiskFull,
-        UsageError.
-        """
+        """Copy what this folder lacks from the other. Raises SetupError, DiskFull, UsageError."""
         for folder in self._folders[1:]:
             files = files_of(folder)
             for voice in voices:
@@ -416,9 +410,7 @@ class VoiceMerge:
 
 
 def _read_voice(path: Path) -> StoredVoice:
-    """Read a voice file. The message of a RowError continues a sentence that starts with its
-    name.
-    """
+    """Read a voice file. The message of a RowError continues a sentence about the file."""
     with (
         opened(str(path), path.parent, MAX_FILE_BYTES, "the voices folder") as handle,
         os.fdopen(os.dup(handle), "rb") as file,

@@ -33,7 +33,7 @@ STORE_BYTES = 128 * 2**20
 CONNECT_S = 10.0
 SETTLE_S, WAIT_S = 5.0, 0.05
 CORES = 2  # of a CPU worker with `--workers all`
-MEMORY_BYTES = 2**30  # for other users of Ray; there are none
+MEMORY_BYTES = 2**30  # the minimum for other uses of Ray, of which we have none
 # For Ray of this run, unless the user sets them: no usage reports, and no worker is killed because
 # other processes use memory.
 _OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
@@ -72,7 +72,7 @@ class Cluster:
         self._config = config
         self._ray = require_ray()
         self._is_ours_to_leave = False
-        self._session_dir: str | None = None  # of a Ray of our own
+        self._session_dir: str | None = None  # if Ray was started here
         self._stack = contextlib.ExitStack()
         self.share = Share(1, False, 1)
         self.is_local = config.ray_address is None
@@ -213,7 +213,7 @@ def require_listener(address: str) -> None:
     """Raise SetupError if no server listens at HOST:PORT; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        return  # auto, or another form of Ray
+        return  # auto, or another form that Ray accepts
     try:
         socket.create_connection((host, int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:

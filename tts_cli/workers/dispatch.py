@@ -54,7 +54,7 @@ LOOK_S = 5.0  # longest wait for an event
 EVENTS_PER_TURN = 1000  # before rows are given out again
 ASK_AGAIN_S = 0.1  # after a call that found no process
 START_S = 300.0  # for Ray to start a process
-STILL_S = 300.0  # without a sign of life from a worker with rows, which is then taken for dead
+STILL_S = 300.0  # without progress of a worker with rows, before it counts as dead
 REPORT_S = 10.0  # for the final reports of workers
 
 

@@ -113,7 +113,7 @@ class Worker:
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows and the voices that some of them clone. `news` returns their results. Raises
+        """Take rows, and the voices that they clone; `news` has the results. Raises
         WorkerFailed.
         """
         with self._mutex:
@@ -131,9 +131,7 @@ class Worker:
             self._count_in(len(orders))
 
     async def news(self) -> WorkerNews:
-        """Return results and messages. Waits up to `NEWS_S` for some, or for room. Raises
-        WorkerFailed.
-        """
+        """Return results and messages, waiting up to `NEWS_S` for them. Raises WorkerFailed."""
         deadline_s, is_awake = time.perf_counter() + NEWS_S, False
         while not is_awake and time.perf_counter() < deadline_s:
             with self._mutex:

@@ -65,7 +65,8 @@ def write_labels(out: Path, folder: Path) -> int:
 
 
 def import_decisions(out: Path, file: Path, reviewer: str) -> dict[str, int]:
-    """Add the decisions of a saved file. Return how many were added, known, and about other audio.
+    """Add the decisions of a saved file. Return how many were new, known, or about audio that the
+    folder does not have.
 
     Args:
         reviewer: name for decisions without one.

@@ -149,7 +149,7 @@ class Retakes:
     def reword(self, request: Rewording) -> str:
         """Return the change that writes a text into the manifest, and write it if requested.
 
-        Raises UsageError if the manifest cannot be changed so, and DiskFull or StoppedEarly.
+        Raises UsageError if that is not possible, and DiskFull or StoppedEarly.
         """
         with ExitStack() as stack:
             source, _, row, book, _ = self._open(request.id, stack)

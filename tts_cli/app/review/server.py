@@ -50,8 +50,8 @@ def serve(
 ) -> None:
     """Serve the page of a folder until a signal comes; a retake is then stopped in order.
 
-    `announce` is called with the address. Raises UsageError if the folder is none of ours, and
-    SetupError if it cannot be read or the port is in use. Port 0: any free one.
+    `announce` is called with the address. Raises UsageError if it is not an output folder,
+    and SetupError if it cannot be read or the port is in use. Port 0: any free one.
     """
     Store.read_only(folder.out)
     remedy = "choose another --port, or leave it out for any free one"
