@@ -3,8 +3,7 @@
 Every file is written as `.<name>.<token>.tts-cli.part` in the same folder, fsynced and renamed, and
 its folder is fsynced. A crash can leave only `.part` files, which the next run completes or
 removes. The token of a row's file is the start of its SHA-256, so that the journal entry identifies
-it: the process that stages a file (`stage`) need not be the one that renames it (`put_in_place`).
-The token of any other file is the process id.
+it: one process can `stage` a file that another one puts in place. Other tokens are process ids.
 
 Files of ours that grow must be regular files: reading a pipe would block forever, and a link could
 lead anywhere.

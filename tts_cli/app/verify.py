@@ -1,12 +1,9 @@
 """`--verify`: transcribe rows during synthesis, retry suspect rows, and use the best takes.
 
 For a folder the result is that of four commands: `synth`, `check --asr`, `synth --only suspects
---takes N`, and `check --asr --pick best`.
-
-The baselines of a voice need all rows, so verdicts are final once all rows are transcribed,
-whatever the order was. Until then a line of `checks.jsonl` has the transcript with a verdict by
-fixed limits. It is written as soon as its take is transcribed, so a killed run transcribes nothing
-twice.
+--takes N`, and `check --asr --pick best`. Verdicts are final once all rows are transcribed, because
+the baselines of a voice need all rows. Until then `checks.jsonl` has verdicts by fixed limits,
+written as soon as a take is transcribed, so that a killed run transcribes nothing twice.
 """
 
 from __future__ import annotations

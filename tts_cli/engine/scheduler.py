@@ -1,18 +1,13 @@
 """Decide which row gets which slot, when to admit, and when to compact: Python without tensors.
 
-Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of a
-run are short ones and the batch stays full. A row passed over too often goes first whatever its
-length. When no row waits, the live rows are moved together into a smaller bucket, unless the batch
-is fixed: then every step has all slots, so that a row is always rounded equally.
+Rows wait in a look-ahead window and are admitted longest estimate first, so that the batch stays
+full until the end of a run. When no row waits, the live rows are moved together into a smaller
+bucket, unless the batch is fixed: then every step has all slots, so that a row is always rounded
+equally.
 
-Freed slots are refilled in groups, because a prefill stops all rows. On a GPU the cost of a pass
-does not depend on its prompts (1,024 tokens take 2.6 ms on an H200), so a group fills one pass, 13
-prompts of 80 tokens, and rows that would fill little more than half of another pass wait for the
-next one. If a pass holds more prompts, or the slots are few, a group is a tenth of the slots: each
-pass then costs a fixed time F, in frames, of all B slots, and a group of g leaves g / 2 slots idle
-while it forms. If rows have L frames, B / L of them end in each frame, and both costs are equal at
-g = B * sqrt(2 * F / L). F is 0.5 to 0.9 frames and L about 125, so that g is about B / 10; a group
-of twice or half that size costs 1 % more.
+A prefill stops all rows, so freed slots are refilled in groups. On a GPU a pass costs the same
+whatever its prompts, so a group fills one pass (about 13 prompts of 80 tokens), but is at most a
+tenth of the slots, because the slots are idle while the group forms.
 """
 
 from __future__ import annotations

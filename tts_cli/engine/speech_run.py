@@ -45,7 +45,7 @@ SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class FinishedQueue:
-    """Finished attempts in order, up to `max_frames` of them, not counting the last attempt."""
+    """Finished attempts in order. It is full at `max_frames` frames, without the last attempt."""
 
     def __init__(self, max_frames: int, num_threads: int) -> None:
         self._max_frames = max_frames

@@ -1,12 +1,9 @@
 """The vocoder's queue: finished rows wait until they make a good batch, are decoded on a separate
 stream, and are passed on while their copies to the host are in progress.
 
-On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, in
-parallel to the frames of other rows (`models.device.streams`). On a CPU every row is decoded alone:
-the frames of a small talker take one core (`models.device.threads`), and a `VocoderThread` takes
-another. If the vocoder is slower than the frames, or no frames are left, the engine's thread
-decodes rows too. The audio does not depend on the thread: PyTorch's operators use one thread for a
-row, a setting of each calling thread.
+On a CPU every row is decoded alone, in a `VocoderThread` next to the frames. If it is slower than
+the frames, or no frames are left, the engine's thread decodes rows too. The audio does not depend
+on the thread: PyTorch's operators use one thread for a row, a setting of each calling thread.
 """
 
 from __future__ import annotations

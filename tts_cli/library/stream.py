@@ -1,8 +1,8 @@
 """Synthesize rows that come one by one, perhaps without end, and yield their results one by one.
 
 One thread pulls rows from their iterator, one runs the engine, and the caller's thread takes the
-results. Every row between the two ends holds a permit: it is acquired before a row is pulled and
-released when its result is yielded, so that memory is bounded, however slow either end is.
+results. Each row has a permit from before it is pulled until its result is yielded, so that memory
+is bounded however slow either end is.
 """
 
 from __future__ import annotations

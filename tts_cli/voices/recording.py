@@ -1,10 +1,10 @@
-"""Read reference recordings: check the header, decode in blocks, mix to mono, and resample.
+"""Read reference recordings, which are untrusted files.
 
-A reference is an untrusted file. It must be a regular file, which is checked after it was opened.
-Its header must state a valid rate, at most 30 s, at most 64 MiB of decoded audio, and at most as
-many bytes as the file has. It is decoded in blocks up to the length in the header, so a small file
-cannot become a large one. Mixing and resampling follow the official package: the mean of the
-channels in float32, and soxr at high quality.
+A recording must be a regular file, which is checked after it was opened. Its header must state a
+valid rate, at most 30 s, at most 64 MiB of decoded audio, and no more bytes than the file has. It
+is decoded in blocks up to the length in the header, so a small file cannot become a large one.
+Mixing and resampling follow the official package: the mean of the channels in float32, and soxr at
+high quality.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """Give rows to workers, take their results back, and replace workers that die.
 
-The caller's thread owns all of it. Everything that happens elsewhere (a call is answered, a row is
-planned or recorded, the run is stopped) becomes an event in `DriverQueue`, and that thread handles
-one event after the other. A call costs Ray a millisecond on each side whatever it contains, so it
-carries all rows that a worker has room for, and an answer all rows that have finished since the
-last one. Each row of a worker has a number. An answer for a number that the worker no longer has
-comes too late and is ignored.
-
-The rows of a lost worker go to the others immediately, in full batches, while Ray starts the next
-process.
+The caller's thread owns all of it: everything that happens elsewhere becomes an event in
+`DriverQueue`, and that thread handles one event after the other. A call costs Ray a millisecond on
+each side whatever it contains, so it carries all rows that a worker has room for, and an answer all
+rows that have finished since the last one. An answer about a row that the worker no longer has
+comes too late and is ignored. The rows of a lost worker go to the others immediately.
 """
 
 from __future__ import annotations
