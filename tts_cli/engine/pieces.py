@@ -301,8 +301,7 @@ class Pieces:
     def close(
         self, task: Task, index: int, result: Result, last: Attempt | None
     ) -> tuple[Result | None, list[Attempt]]:
-        """Add the result of a piece. `last` is its last attempt; None: its prompt could not be
-        made.
+        """Add the result of a piece. `last` is its last attempt; None: it had no prompt.
 
         Returns the result of the task if this was its last unfinished piece, else None; and retries
         of pieces that were too fast.
@@ -433,8 +432,7 @@ def sum_of_work(works: list[Work]) -> Work:
 
 
 def too_fast(audio_s: Sequence[float], usual_s: Sequence[float]) -> dict[int, float]:
-    """Return the rate of each piece that is too fast for its text, over the others' median, by
-    index.
+    """Return the pieces that are too fast, by index: their rate over the median of the others.
 
     Args:
         audio_s: seconds of each piece's audio.

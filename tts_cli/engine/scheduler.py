@@ -7,7 +7,7 @@ equally.
 
 A prefill stops all rows, so freed slots are refilled in groups. On a GPU a pass costs the same
 whatever its prompts, so a group fills one pass (about 13 prompts of 80 tokens), but is at most a
-tenth of the slots, because the slots are idle while the group forms.
+tenth of the slots, because its slots are idle while the group forms.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ class Session(Protocol):
         ...
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Synthesize tasks; a separate thread advances their iterator. None: no task has come for a
-        while.
+        """Synthesize tasks, whose iterator a separate thread advances. None: no task for a while.
 
         Raises StoppedEarly, and the first error of any thread.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Timings:
-    """Times of a row in milliseconds; its share of work that rows share."""
+    """Times of a row in milliseconds: its own share if rows run together."""
 
     queue_ms: float = 0.0  # from its prompt to its slot
     reference_ms: float = 0.0  # encoding its reference, in the first row that names it

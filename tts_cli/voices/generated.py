@@ -140,7 +140,7 @@ def json_of(voice: str) -> str:
 
 
 def whose(*asked: str | None) -> str:
-    """Return the owner of a voice for messages: its character or description."""
+    """Return the first known owner of a voice for messages: a character or a description."""
     return next(filter(None, asked), "all rows without a voice")
 
 

@@ -103,7 +103,7 @@ class Cloning:
         return VoiceKey(digest, frames, len((text or "").encode()), facts.content)
 
     def least(self, request: SpeechRequest) -> VoiceKey | None:
-        """Return what a request needs, without reading a recording. Raises RowError."""
+        """Return the least that a request needs, without reading a recording. Raises RowError."""
         if request.ref_audio is None or not self.info.can_clone:
             need = self.need(request)
             return VoiceKey("", 1, 1) if need is not None and not need.digest else need

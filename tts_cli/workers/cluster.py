@@ -202,7 +202,7 @@ class Cluster:
             time.sleep(WAIT_S)
 
     def _free(self) -> list[tuple[int, int]]:
-        """Return the free cores and the free GPUs of each node."""
+        """Return (0, free GPUs of all nodes), and (free cores, 0) of each node."""
         free = self._ray.available_resources()
         gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]

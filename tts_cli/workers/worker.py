@@ -113,9 +113,7 @@ class Worker:
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows, and the voices that they clone; `news` has the results. Raises
-        WorkerFailed.
-        """
+        """Take rows and the voices they clone; `news` has the results. Raises WorkerFailed."""
         with self._mutex:
             if self._failure is not None:
                 raise self._failure
