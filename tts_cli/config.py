@@ -467,7 +467,7 @@ class RunConfig:
 
     @property
     def max_takes(self) -> int:
-        """The maximum of takes that a run synthesizes for a row in addition to its own."""
+        """The maximum number of takes that a run adds to a row's own."""
         return max(self.takes, self.retakes) if self.verify else self.takes
 
     @property

@@ -327,7 +327,7 @@ class SourceFolder:
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
     def native_rate_hz(self) -> int | None:
-        """Return the checkpoint's sample rate, from a file of a run without --sample-rate."""
+        """Return the checkpoint's rate, from a file of a run without --sample-rate, or None."""
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:

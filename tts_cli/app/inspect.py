@@ -27,7 +27,7 @@ class InspectedFile:
 
     @property
     def failures(self) -> list[str]:
-        """Return the limits that it does not meet, in words."""
+        """Return the limits that the file does not meet, in words."""
         if self.problem is not None:
             return [self.problem]
         misses = (one for one in self.checks if not one.is_met)

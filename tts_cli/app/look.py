@@ -171,7 +171,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 
 def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Return a warning if the rows need more than the free space. Above twice, raise SetupError."""
+    """Return a warning if not all rows fit on the disk. Raises SetupError if not even half do."""
     place = out.absolute()
     while not place.exists():
         place = place.parent

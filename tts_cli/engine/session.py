@@ -135,7 +135,7 @@ class LocalSession:
         return self._info or self.loaded.model.info
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`. Without needs no slots are made. Existing slots are made as large as is
+        """See `Session`. Without needs no slots are made. Existing slots are made as large as
         possible, and rows that do not fit fail.
         """
         if self._loaded is None:
