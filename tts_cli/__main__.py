@@ -13,7 +13,6 @@ from tts_cli.errors import Interrupted
 
 
 def start() -> int:
-    """Import the command line and run it. Return its exit code."""
     startup.begin_process()
     try:
         with signals.watching():

@@ -3,8 +3,7 @@
 Every file is written as `.<name>.<token>.tts-cli.part` in the same folder, fsynced and renamed, and
 its folder is fsynced. A crash can leave only `.part` files, which the next run completes or
 removes. The token of a row's file is the start of its SHA-256, so that the journal entry identifies
-it: the process that stages a file (`stage`) need not be the one that renames it (`put_in_place`).
-The token of any other file is the process id.
+it: one process can `stage` a file that another one puts in place. Other tokens are process ids.
 
 Files of ours that grow must be regular files: reading a pipe would block forever, and a link could
 lead anywhere.
@@ -45,9 +44,7 @@ _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(o
 def write_atomic(path: Path, data: bytes) -> None:
     """Write `data` to `path` completely or not at all, even if the power fails.
 
-    Raises:
-        DiskFull: no space, or the disk stopped responding; no temporary file is left.
-        OSError: any other error of this file.
+    Raises DiskFull, or OSError for another error of this file. No temporary file is left.
     """
     put_in_place(stage(path, data), path)
     sync_folder(path.parent)
@@ -92,12 +89,8 @@ def _write_nameless(path: Path, data: bytes) -> None:
 def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
     """Write `data` durably under a temporary name next to `path`. Return that name.
 
-    Paths may be strings, because creating a `Path` takes longer than the system call.
-
-    Args:
-        token: part of the temporary name; None: the process id.
-    Raises:
-        DiskFull, OSError: as `write_atomic`.
+    Paths may be strings, because creating a `Path` takes longer than the system call. Without
+    `token` the name has the process id. Raises as `write_atomic`.
     """
     part = part_of(path, token)
     with _removed_on_error(part, path):
@@ -114,7 +107,6 @@ def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write all of `data` to an open file and fsync it."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
@@ -122,24 +114,15 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def put_in_place(part: Path | str, path: Path | str) -> None:
-    """Rename a staged file to its final name. The caller syncs the folder.
-
-    Raises:
-        DiskFull, OSError: as `write_atomic`.
-    """
+    """Rename a staged file. The caller syncs the folder. Raises as `write_atomic`."""
     with _removed_on_error(part, path):
         os.replace(part, path)
 
 
 def link_atomic(source: Path, target: Path) -> None:
-    """Make `target` the same file as `source`: a hard link, or a copy if the file system has no
-    links.
+    """Make `target` the same file as `source`: a hard link, or a copy if there are no links.
 
-    `target` is a complete file at any moment.
-
-    Raises:
-        DiskFull: no space, or the disk stopped responding; nothing has changed.
-        OSError: any other error of these files.
+    `target` is a complete file at any moment. Raises as `write_atomic`; `target` is then unchanged.
     """
     with suppress(FileNotFoundError):
         if os.path.samefile(source, target):
@@ -149,15 +132,9 @@ def link_atomic(source: Path, target: Path) -> None:
 
 
 def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
-    """Hard-link a file, or copy it if that is not possible. Return whether it is a link.
+    """Hard-link a file to a new path, or copy it. Return whether it is a link. Raises OSError.
 
     A copy shares its data with the source if the file system can do that. It is not synced.
-
-    Args:
-        target: a path that does not exist yet.
-        has_links: whether to try a hard link.
-    Raises:
-        OSError: neither is possible.
     """
     if has_links:
         try:
@@ -180,12 +157,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, and rename it to `path` if the block succeeds.
-
-    Raises:
-        DiskFull: no space, or the disk stopped responding; no temporary file is left.
-        OSError: any other error of this file.
-    """
+    """Yield a temporary path, renamed to `path` if the block succeeds. Raises as `write_atomic`."""
     part = Path(part_of(path))
     with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # left by a crashed run
@@ -207,7 +179,6 @@ def token_of(sha256: str) -> str:
 
 @contextmanager
 def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
-    """Remove the temporary file if the block fails."""
     try:
         with writing(path):
             yield
@@ -217,7 +188,7 @@ def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
 
 
 def remove_part(part: Path | str) -> None:
-    """Remove a temporary file if it exists; log an error."""
+    """Remove a temporary file if it exists. An error is only logged."""
     try:
         os.unlink(part)
     except FileNotFoundError:
@@ -272,7 +243,7 @@ def remove_stale_parts(out: Path) -> None:
 
 
 def require_plain_file(path: Path) -> bool:
-    """Whether a file exists. Raise SetupError if it exists and is not a regular file."""
+    """Whether a file exists. Raises SetupError if it is not a regular file."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -283,19 +254,12 @@ def require_plain_file(path: Path) -> bool:
 
 
 def open_own(path: Path) -> BinaryIO | None:
-    """Open a file of ours in an untrusted folder; return None if it does not exist.
-
-    Raises:
-        SetupError: it is not a regular file.
-        OSError: it cannot be opened.
-    """
+    """Open a file of ours in an untrusted folder, if it exists. Raises OSError, SetupError."""
     return open_plain(path, is_link_followed=False) if require_plain_file(path) else None
 
 
 def read_own(path: Path, max_bytes: int) -> bytes | None:
-    """Return up to `max_bytes` of such a file, or None if it does not exist. Raises SetupError,
-    OSError.
-    """
+    """Return up to `max_bytes` of such a file, if it exists. Raises OSError, SetupError."""
     file = open_own(path)
     if file is None:
         return None
@@ -304,11 +268,8 @@ def read_own(path: Path, max_bytes: int) -> bytes | None:
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file for reading, and for writing at its end, without following links. Return its
-    handle.
-
-    Raises:
-        OSError: it cannot be opened, or is not a regular file.
+    """Open a regular file for reading, and for writing at its end, without following links. Return
+    its handle. Raises OSError.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -320,9 +281,8 @@ def open_to_append(path: Path) -> int:
 
 
 def iter_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. The last one may lack its line end.
-
-    A line of more than `MAX_LINE_BYTES` is replaced by a piece of it that is not valid JSON.
+    """Yield the lines of a file. The last one may lack its line end. A line of more than
+    `MAX_LINE_BYTES` is replaced by a piece of it that is not valid JSON.
     """
     while raw := file.readline(MAX_LINE_BYTES):
         while len(raw) >= MAX_LINE_BYTES and not raw.endswith(b"\n"):
@@ -331,13 +291,8 @@ def iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def iter_file_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file of ours, if it exists.
-
-    The last line may be incomplete, and lines of more than `MAX_LINE_BYTES` come in pieces.
-
-    Raises:
-        SetupError: it is not a regular file.
-        OSError: it cannot be read.
+    """Yield the lines of a file of ours, if it exists, as `iter_lines`. Raises SetupError if it is
+    not a regular file, and OSError.
     """
     file = open_own(path)
     if file is not None:

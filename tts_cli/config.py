@@ -399,12 +399,9 @@ class RunConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Build the settings from a command's parameters, and check them.
+        """Build the settings from a command's parameters, and check them. Raises UsageError.
 
-        Args:
-            options: flag values by field name; `verbose` and `quiet` are counts of -v and -q.
-        Raises:
-            UsageError: a value is out of range, or two flags exclude each other.
+        `verbose` and `quiet` are counts of -v and -q.
         """
         values = dict(options)
         flags = {name: values.pop(name) for name in SAMPLING_FLAGS if name in values}
@@ -419,9 +416,7 @@ class RunConfig:
         return config
 
     def validate(self) -> None:
-        """Check everything that needs no model and no file. Raises UsageError with the flag's
-        name.
-        """
+        """Check what needs no model and no file. Raises UsageError with the flag's name."""
         for name, found in SETTINGS.items():
             if problem := found.problem(self.sampling.get(name, getattr(self, name, None))):
                 raise UsageError(f"{flag(name)} {problem}")
@@ -451,12 +446,11 @@ class RunConfig:
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
 
     def has_chapter(self, number: int) -> bool:
-        """Return whether --chapters selects a chapter, from 1."""
+        """Whether --chapters selects a chapter, from 1."""
         parts = [part.split("-") for part in (self.chapters or "0-99999").split(",")]
         return any(int(part[0]) <= number <= int(part[-1]) for part in parts)
 
     def has_mark(self, name: str) -> bool:
-        """Return whether --mark names this mark."""
         return name in (self.mark or "").lower().split(",")
 
     @property
@@ -473,12 +467,11 @@ class RunConfig:
 
     @property
     def max_takes(self) -> int:
-        """The maximum of takes that a run synthesizes for a row in addition to its own."""
+        """The maximum number of takes that a run adds to a row's own."""
         return max(self.takes, self.retakes) if self.verify else self.takes
 
     @property
     def has_workers(self) -> bool:
-        """Whether other processes synthesize, through Ray."""
         return self.workers is not None or self.ray_address is not None
 
     @property

@@ -102,8 +102,8 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """Measures of one row's audio, named as in `JournalEntry`. dBFS: 0 is the root mean square,
-    or the peak, of a square wave of full scale; None is digital silence.
+    """Measures of one row's audio, named as in `JournalEntry`. dBFS: 0 is the root mean square, or
+    the peak, of a square wave of full scale; None is digital silence.
     """
 
     level_dbfs: float | None = None  # root mean square of all samples
@@ -121,8 +121,6 @@ class Levels:
 
 @dataclass(frozen=True)
 class TakeRef:
-    """The take of a row that a task synthesizes."""
-
     take: int = 1
     role: Role = Role.OWN
     is_new: bool = False  # no line of the journal had the row when it was planned
@@ -146,8 +144,8 @@ class VoiceKey:
 
 @dataclass(frozen=True)
 class Work:
-    """What a row took, named as in `JournalEntry`. Times are milliseconds, the row's own share
-    where rows run together.
+    """What a row took, named as in `JournalEntry`. Times are milliseconds, the row's own share if
+    rows run together.
     """
 
     prompt_tokens: int = 0
@@ -291,10 +289,8 @@ class Encoded:
     sha256: str
     codes_sha256: str | None  # None: no codes are kept
     num_samples: int  # at the native rate, before anything was done to them
-    applied: Any = (
-        None  # `PostProcessReport` to the samples first, which core does not know; None: nothing
-    )
-    remarks: tuple[Remark, ...] = ()  # of the file, beside those of the speech
+    applied: Any = None  # `PostProcessReport` about the samples, a type unknown here; None: nothing
+    remarks: tuple[Remark, ...] = ()  # of the file, in addition to those of the speech
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,9 +312,7 @@ class Result:
     remarks: tuple[Remark, ...] = ()  # remarks about the audio
     usual_s: float = 0.0  # usual length of all pieces, see `Piece`
     work: Work = Work()
-    parts: tuple[
-        dict[str, Any], ...
-    ] = ()  # what came of the pieces of a joined one, see `JournalEntry`
+    parts: tuple[dict[str, Any], ...] = ()  # results of its pieces, see `JournalEntry`
     queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
     encoded: Encoded | None = None  # instead of samples and codes, where files are made of them
     unwritable: str | None = None  # why no files can be made

@@ -53,7 +53,7 @@ class UsageError(TtsCliError):
 
 
 class SettingsChanged(UsageError):  # noqa: N818
-    """The given settings would change the speech of done rows."""
+    """Settings given now would change the speech of done rows."""
 
 
 class FolderLocked(UsageError):  # noqa: N818
@@ -140,7 +140,6 @@ def writing(
         where: the file or folder, for the message.
         other: exception type for any other OSError; None: it is raised unchanged.
         message: message of that exception, before the reason; empty: `where` cannot be written.
-        remedy: remedy of that exception.
     """
     try:
         yield
@@ -188,11 +187,8 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def library_errors(name: str, remedy: str) -> Iterator[None]:
-    """Raise ManifestError for whatever a library raises about a file: libraries document few of
-    the errors that a damaged file causes.
-
-    Args:
-        name: of the file.
+    """Raise ManifestError for any error that a library raises about the file `name`: libraries
+    document few of the errors that a damaged file causes.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """Count the events of a run: everything that is reported is counted here.
 
-An event has a kind and usually the name of a row. For each kind `Events` stores the count, the
-first names, the facts of the first event, and sums and maxima of numbers. Events of a kind can be
-grouped, for example by their problem. Memory does not grow with the number of events.
+For each kind of event `Events` stores the count, the first names, the facts of the first event, and
+sums and maxima of numbers. Events of a kind can be grouped, for example by their problem. Memory
+does not grow with the number of events.
 """
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ class Count:
 
     Attributes:
         is_sorted: the first names in alphabetical order, not in the order of the events.
-        most: maximum number of names.
         facts: facts of the first event.
         sums: sum of each number.
         largest: maximum of each number, and the name of its event.
@@ -121,7 +120,6 @@ class Count:
     largest: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add(self, name: str = "") -> None:
-        """Count one."""
         self.count += 1
         if not name:
             return
@@ -132,13 +130,13 @@ class Count:
             self.first.append(name)
 
     def add_number(self, fact: str, total: float, value: float, name: str) -> None:
-        """Add to the sum of a number, and compare a value, which an event has, with the largest."""
+        """Add to the sum of a number, and compare the value of one event with the largest."""
         self.sums[fact] = self.sums.get(fact, 0) + total
         if fact not in self.largest or value > self.largest[fact][0]:
             self.largest[fact] = (value, name)
 
     def merge(self, other: Count) -> None:
-        """Add the events of another count, which are later than those of this one."""
+        """Merge another count, whose events are later than those of this one."""
         self.facts = self.facts or other.facts
         self.count += other.count
         names = self.first + other.first
@@ -151,7 +149,7 @@ class Count:
         return ", ".join(names) + ", ..." * (self.count > len(names))
 
     def and_more(self) -> str:
-        """The first names, and the number of the others."""
+        """Return the first names, and the number of the others."""
         more = self.count - len(self.first)
         return ", ".join(self.first) + (f" and {more} more" if more else "")
 
@@ -173,14 +171,7 @@ class Events:
         numbers: Mapping[str, float] | None = None,
         **more: float,
     ) -> None:
-        """Count an event.
-
-        Args:
-            name: name of the row.
-            group: group of events of this kind.
-            facts: stored if the event is the first of its group.
-            numbers, more: numbers to add up.
-        """
+        """Count an event of a row. `facts` are stored if it is the first of its group."""
         with self._mutex:
             groups = self._kinds.setdefault(kind, {})
             found = groups.get(group)
@@ -193,12 +184,11 @@ class Events:
                 found.add_number(fact, value, value, name)
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
-        """Return the first groups of a kind in their order; further events are in `OTHERS`."""
+        """Return the first groups of a kind in their order. Further events are in `OTHERS`."""
         with self._mutex:
             return dict(self._kinds.get(kind, {}))
 
     def of(self, kind: Event, group: str | None = None) -> Count:
-        """Return the count of a kind, or of one of its groups."""
         total = Count(most=MAX_EVENT_NAMES)
         with self._mutex:
             for name, found in self._kinds.get(kind, {}).items():
@@ -207,11 +197,9 @@ class Events:
         return total
 
     def num(self, kind: Event, group: str | None = None) -> int:
-        """Return the number of events of a kind, or of one of its groups."""
         return self.of(kind, group).count
 
     def total(self, kind: Event, fact: str) -> float:
-        """Return the sum of a number over the events of a kind."""
         return self.of(kind).sums.get(fact, 0)
 
     def __str__(self) -> str:

@@ -1,7 +1,5 @@
-"""The extras: optional packages that some commands need.
-
-`extras.toml` has the same packages as `pyproject.toml`: a test compares the two, and another one
-(`long`) synthesizes with the lowest versions.
+"""The extras: optional packages that some commands need. `extras.toml` has the same packages as
+`pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ from tts_cli.plain import read_table
 
 @dataclass(frozen=True)
 class Package:
-    """A package of an extra."""
-
     name: str  # name for pip
     module: str  # name for import
     min_version: str  # lowest supported version
@@ -41,11 +37,7 @@ class Package:
         return None
 
     def load(self) -> Any:
-        """Import the module.
-
-        Raises:
-            ImportError: the import failed with any exception.
-        """
+        """Import the module. Raises ImportError, whatever exception the module raised."""
         try:
             return importlib.import_module(self.module)
         except Exception as error:
@@ -55,8 +47,6 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """Packages that are installed together."""
-
     serves: str
     packages: tuple[Package, ...]
 
@@ -91,12 +81,11 @@ def remedy_of(extra: str) -> str:
 
 
 def require(extra: str, name: str, what: str) -> Package:
-    """Return a package of an extra, not imported yet.
+    """Return a package of an extra, not imported yet. Raises SetupError if it is missing or too
+    old.
 
     Args:
         what: what the user asked for that needs it, such as a flag.
-    Raises:
-        SetupError: it is missing or too old.
     """
     (package,) = (found for found in all_extras()[extra].packages if found.name == name)
     if problem := package.problem():
@@ -105,7 +94,6 @@ def require(extra: str, name: str, what: str) -> Package:
 
 
 def load(extra: str, name: str, what: str) -> Any:
-    """Import a package of an extra; see `require`. Raises SetupError."""
     try:
         return require(extra, name, what).load()
     except ImportError as error:

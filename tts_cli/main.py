@@ -184,9 +184,7 @@ def cli() -> None:
 
 
 class _Formatter(logging.Formatter):
-    """Plain lines, with a label for warnings and errors; with --debug also time, thread and
-    module.
-    """
+    """Plain lines, with a label for warnings and errors; time, thread and module with --debug."""
 
     def __init__(self, invocation: Invocation) -> None:
         super().__init__("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
@@ -223,11 +221,7 @@ def _logging(invocation: Invocation) -> Iterator[None]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
-
-    Args:
-        args: without the program's name; None takes them from `sys.argv`.
-    """
+    """Run the command line and return its exit code. Without `args`, those of `sys.argv`."""
     startup.begin_command()
     startup.set_openmp_policy()
     invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
@@ -266,7 +260,6 @@ def _run(invocation: Invocation) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Report an error that ends a command. Return the exit code."""
     if isinstance(error, click.ClickException):
         from tts_cli.cli.other_tools import explain
 
@@ -299,7 +292,7 @@ def _explain(error: Exception) -> int:
 
 
 def _is_of_torchs_import(error: Exception) -> bool:
-    """Whether an error is from importing torch: it, or a library that it loads, is missing."""
+    """Whether importing torch failed: torch, or a library that it loads, is missing."""
     if not isinstance(error, (ImportError, OSError)) or sys.modules.get("torch") is not None:
         return False
     frames = traceback.walk_tb(error.__traceback__)

@@ -54,7 +54,7 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
 
 
 def capped(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    """Return the first lines, and then `more` with the number of the others, if there are any."""
+    """Return the first lines, and `more` with the number of the others, if any."""
     num_more = len(lines) - limit
     return [*lines[:limit], *([more.format(num_more)] if num_more > 0 else [])]
 
@@ -76,7 +76,6 @@ def nearest(name: str, valid: list[str]) -> str | None:
 
 
 def shown_value(value: Any) -> str:
-    """Return a setting of a report for a message."""
     return cut(
         "none" if value is None else value if isinstance(value, str) else json.dumps(value), 60
     )

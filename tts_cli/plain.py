@@ -24,11 +24,7 @@ _DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
-    """Open a regular file for reading.
-
-    Raises:
-        OSError: it is not a regular file, or cannot be opened.
-    """
+    """Open a regular file for reading. Raises OSError, also if it is not a regular file."""
     handle = os.open(path, _OPEN | (0 if is_link_followed else _NOFOLLOW))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -37,21 +33,13 @@ def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
 
 
 def open_given(path: Path | str) -> BinaryIO:
-    """Open a file that a user named: a regular one, or a pipe of the command line.
-
-    Raises:
-        OSError: it is neither, or cannot be opened.
-    """
+    """Open a file that a user named: a regular one, or a pipe. Raises OSError, also for others."""
     is_descriptor = os.fspath(path).startswith(_DESCRIPTORS)
     return open(path, "rb") if is_descriptor else open_plain(path)
 
 
 def read_given(path: Path | str, max_bytes: int) -> bytes:
-    """Return the content of a file that a user named.
-
-    Raises:
-        OSError: it cannot be read, or has more than `max_bytes`.
-    """
+    """Return the content of a file that a user named. Raises OSError, also if it is too large."""
     with open_given(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -61,7 +49,6 @@ def read_given(path: Path | str, max_bytes: int) -> bytes:
 
 @cache
 def read_table(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file that belongs to this package."""
     return toml_loads()(path.read_text(encoding="utf-8"))
 
 

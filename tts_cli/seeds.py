@@ -8,10 +8,8 @@ first take of an unsplit row has the row's seed:
     part 2, 3, ...      derive(seed, "part 2")       piece of a split row
     attempt 2, 3, ...   derive(seed, "attempt 2")
 
-None of this changes the row's seed; a take has a `request_hash` with its own. The labels contain a
-space, which ids do not.
-
-All seeds are below 2^53, the integers that jq, pandas and browsers read exactly.
+The labels contain a space, which ids do not. All seeds are below 2^53, the integers that jq, pandas
+and browsers read exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ def derive(seed: int, label: str) -> int:
 
 
 def row_seed(run_seed: int, row_id: str) -> int:
-    """Return the seed of a row that gives none."""
     return derive(run_seed, row_id)
 
 

@@ -62,7 +62,7 @@ class Topic(Enum):
         self.heading, self.about, self.scope = heading, about, scope
 
     def setting(self, default: Any, help: str, unset: str = "", **facts: Any) -> Any:
-        """Return a dataclass field for a setting of this topic; `facts`: see `SettingFacts`."""
+        """Return a dataclass field for a setting of this topic. For `facts` see `SettingFacts`."""
         facts = {"about": self.about, "scope": self.scope, **facts}
         facts.setdefault("is_keyword", facts["about"] is About.SPEECH)
         found = SettingFacts(self, default, help, unset, **facts)
@@ -71,9 +71,7 @@ class Topic(Enum):
 
 @dataclass(frozen=True)
 class SettingFacts:
-    """Everything about a setting except its name. A default of None is decided later, as `unset`
-    states.
-    """
+    """Everything about a setting except its name. A default of None is decided later (`unset`)."""
 
     topic: Topic
     default: Any
@@ -101,7 +99,7 @@ class SettingFacts:
         return self.kind is Path or "PATH" in (self.metavar or "")
 
     def problem(self, value: Any) -> str | None:
-        """Return what is wrong with a value, worded to follow the flag; None if it is valid."""
+        """Return what is wrong with a value, worded to follow the flag, or None if it is valid."""
         if value is None:
             return None
         if self.choices is not None and value not in self.choices:
@@ -111,7 +109,6 @@ class SettingFacts:
         return None if self.check is None else self.check(value)
 
     def plain(self, value: Any) -> Any:
-        """Return a value as JSON."""
         if self.form is not None and value is not None:
             return self.form.format(*value)
         return str(value) if isinstance(value, Path) else value

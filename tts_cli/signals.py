@@ -2,17 +2,15 @@
 
 The handler stores the signal before it raises, because exceptions get lost: Python ignores those of
 callbacks, C code drops them, and libraries convert them to ImportError. `check` raises a lost one
-again; commands call it after each long step. Before rows are synthesized, a signal raises
-`Interrupted`. Within `stopping` it requests an orderly stop. During an import it is only stored,
-because C++ code that torch runs aborts the process when Python raises. A second signal ends the
-process immediately.
+again; commands call it after each long step. During an import the signal is only stored, because
+C++ code that torch runs aborts the process when Python raises. A second signal ends the process
+immediately.
 
-Python runs handlers in the main thread, but on a busy machine the system may deliver a signal to
-another thread, and then the main thread keeps waiting for a lock. A thread of ours therefore reads
-each signal from Python's wakeup socket. It wakes the main thread for the first one, and ends the
-process itself for the second, whatever the main thread is doing.
+On a busy machine the system may deliver a signal to another thread than the main one, which then
+keeps waiting for a lock. A thread of ours therefore reads each signal from Python's wakeup socket.
+It wakes the main thread for the first signal, and ends the process for the second.
 
-Nothing heavy is imported here, so that the handlers are installed before anything heavy is.
+No heavy import here: the handlers must be installed before those.
 """
 
 from __future__ import annotations
@@ -133,11 +131,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on a signal within the block, instead of raising.
-
-    Raises:
-        Interrupted: on entry or exit, if a signal came.
-    """
+    """Call `stop` on a signal in the block. Raises Interrupted on entry or exit after a signal."""
     global _stop, _messages
     messages: SimpleQueue[str | None] = SimpleQueue()
     _stop, _messages = stop, messages

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 
 def memory_database(create: str) -> sqlite3.Connection:
-    """Open an empty database in memory that several threads may use, one at a time.
+    """Open an empty database in memory that several threads may use, one at a time. Raises
+    SetupError if this Python was built without SQLite.
 
     Args:
         create: the statement that creates its table.
-    Raises:
-        SetupError: this Python was built without SQLite.
     """
     try:
         import sqlite3

@@ -1,15 +1,10 @@
-"""Shorten the start of a process, and time it.
+"""Shorten the start of a process, and record its moments for `run.json`, in seconds since it began.
 
-The times are moments for `run.json`, in seconds since the process began. A moment is the end of a
-step, so a step is the difference of two moments.
-
-Importing torch takes two seconds of Python code. Meanwhile a thread starts the GPU's driver (0.2 s)
-and creates its context on the device (0.3 s): calls through ctypes release the interpreter. Torch
-then uses that context, which a process has once per device. Without a driver or a device nothing
-happens here; the code that needs them reports it.
-
-Torch's libraries are not loaded in the thread, because an import of another extension would wait
-for the system's loader while it holds the interpreter (0.9 s of `import click` on a slow CPU).
+While Python imports torch (two seconds), a thread starts the GPU's driver and creates its context
+on the device, which torch then uses: calls through ctypes release the interpreter. Without a driver
+or a device nothing happens here; the code that needs them reports it. Torch's libraries are not
+loaded in the thread, because an import of another extension would then hold the interpreter while
+it waits for the system's loader.
 """
 
 from __future__ import annotations

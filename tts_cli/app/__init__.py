@@ -1,1 +1,1 @@
-"""What commands and the library do, one file a task: each ties rooms together, prints nothing."""
+"""What the commands and the library do, one file per task. Nothing is printed here."""

@@ -1,7 +1,7 @@
 """Find the commands that filled a folder, to run them again.
 
-The folder is untrusted: a command always writes to the folder that the user named, and what it
-would read outside of it, or download, is returned for the user to confirm.
+The folder is untrusted: a command always writes to the folder that the user named. What it would
+read outside of that folder, or download, is returned for the user to confirm.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _MODELS = ("model", "clone_model")
 
 @dataclass(frozen=True)
 class Rerun:
-    """A command that filled a folder."""
-
     words: list[str]  # the command and its input files
     out: Path
     settings: Mapping[str, Any]  # settings that the folder remembers for it, by name
@@ -35,24 +33,21 @@ class Rerun:
 
     @property
     def is_book(self) -> bool:
-        """Whether it is the command of a book."""
         return self.words[0] == "book"
 
     def command(self, flags: Sequence[str] = ()) -> list[str]:
-        """Return its words with further flags and --out."""
+        """Return the command as words, with further flags and --out."""
         return [*self.words, *flags, "--out", str(self.out)]
 
     def whole(self, flags: Sequence[str] = ()) -> list[str]:
-        """Return its command line, with the remembered settings as flags."""
+        """Return the command as words, with further flags and the remembered settings as flags."""
         return self.command([*flags_of(self.settings), *flags])
 
 
 def reruns_of(out: Path) -> list[Rerun]:
-    """Return the commands that filled a folder, one for each book or group of manifests.
-
-    Raises:
-        UsageError: no run is recorded there, or a manifest was a pipe.
-        SetupError: its runs cannot be read.
+    """Return the commands that filled a folder, one for each book or group of manifests. Raises
+    UsageError if no run is recorded or a manifest was a pipe, and SetupError if the runs cannot be
+    read.
     """
     try:
         found = [facts_of(line) for line in RunLog(out).lines()] or [facts_of(read_report(out))]
@@ -80,7 +75,7 @@ def reruns_of(out: Path) -> list[Rerun]:
 
 
 def outside_of(out: Path, reruns: Sequence[Rerun]) -> str:
-    """Return which files elsewhere and downloads commands need, for messages; empty: none."""
+    """Return which files elsewhere and which downloads commands need, for messages."""
     outside = dict.fromkeys(path for one in reruns for path in one.outside)
     message = f"{out} names files elsewhere, or models to download: {', '.join(outside)}"
     return message if outside else ""
@@ -127,9 +122,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def short_command(out: Path) -> list[str] | None:
-    """Return `again` for a folder, as words, or None if that would not do what the command did that
-    filled it.
-    """
+    """Return `again DIR` as words, or None if it would not repeat what filled the folder."""
     try:
         found = reruns_of(out)
     except TtsCliError:

@@ -1,7 +1,7 @@
 """Find the times of the words of a folder's rows, and write them next to their audio.
 
-The files of a row are written when it is aligned, so a killed command can be run again. Which
-scores are low for a voice is known only at the end. Files that this changes are then written again.
+The files of a row are written when it is aligned, so a killed command can be run again. Low scores
+are known only at the end; files whose `unsure` then changes are written again.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ MAX_OFF = 5.0  # robust deviations below its voice's median that make a row unsu
 class TakeWords:
     """Builds the requests for an aligner, and converts its results to word times.
 
-    Args:
-        aligner: its identity.
-        text: how texts were read, see `Transcriber`.
-        lexicon: pronunciations for the aligner only.
+    `text` is how texts were read (see `Transcriber`); `lexicon` has pronunciations for the aligner
+    only.
     """
 
     def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
@@ -89,12 +87,8 @@ class TakeWords:
     def times(
         self, take: JournalEntry, answer: AlignResult, check: Sequence[str] = ()
     ) -> WordTimes:
-        """Return the times of a take's words.
-
-        Args:
-            check: why `check` flagged the take.
-        Raises:
-            RowError: the words were not found.
+        """Return the times of the words of a take, which `check` flagged for these reasons, if any.
+        Raises RowError if they were not found.
         """
         problem = answer.problem
         if problem is None and not answer.words:
@@ -120,7 +114,6 @@ class TakeWords:
         )
 
     def _words(self, take: JournalEntry) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
-        """Yield the words of a take's text, each with what the aligner gets for it."""
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
@@ -135,7 +128,7 @@ class TakeWords:
 
 
 def _normalized(take: JournalEntry) -> NormalizedText:
-    """Return the text of a take with its edits; entries before 0.4 do not have them."""
+    """Return the text of a take with its edits, which entries before 0.4 do not have."""
     text, said = take.text or take.said or "", take.said or ""
     edits = [Edit(*edit) for edit in take.edits]
     places = [place for edit in edits for place in (edit.start, edit.end)]
@@ -145,18 +138,15 @@ def _normalized(take: JournalEntry) -> NormalizedText:
 
 
 class FolderAlignment:
-    """Aligns the rows of a folder.
+    """Aligns the rows of a folder. Raises UsageError, SetupError.
 
     Attributes:
-        events: counts of the rows.
         problems: rows that could not be aligned: id and reason.
         unsure: rows whose times may be wrong: id and reasons.
     Args:
         config: its `only`, `asr_batch` and `lexicon` are used.
         forms: suffixes of further files to write.
         names: whether a row is selected; replaces `only`.
-    Raises:
-        UsageError, SetupError: the folder cannot be read, or has none of the selected rows.
     """
 
     def __init__(
@@ -181,12 +171,7 @@ class FolderAlignment:
         self._shared = SharedNames(row.id for row in self._folder.rows)
 
     def run(self, aligner: Aligner, progress: Rows) -> None:
-        """Align the rows that are not aligned yet.
-
-        Raises:
-            Interrupted, StoppedEarly, DiskFull, FolderLocked: the files of aligned rows are
-                complete.
-        """
+        """Align the rows that are not aligned yet. An error leaves aligned rows complete."""
         takes = TakeWords(aligner.identity, self._folder.last_run.get("text"), self._lexicon)
         with Store(self._folder.path, self._config) as store:
             waiting = list(self._waiting(store, takes.transcriber))
@@ -220,9 +205,7 @@ class FolderAlignment:
                     self._found[row.id] = row, stored.score, stored.unsure
 
     def _stored(self, store: Store, row: FolderRow, aligner: str) -> WordTimes | None:
-        """Return the word times of an earlier run if they are still valid, and write missing
-        further files.
-        """
+        """Return valid word times of an earlier run, and write missing further files."""
         stored = read_words(store.out, row.id)
         if stored is None or stored.sha256 != row.take.sha256 or stored.text != row.take.text:
             return None
@@ -234,7 +217,6 @@ class FolderAlignment:
         return stored
 
     def _add(self, store: Store, row: FolderRow, takes: TakeWords, answer: AlignResult) -> None:
-        """Write the result of a row, and count it."""
         try:
             times = takes.times(row.take, answer, self._checked(row))
             self._write(store, times)
@@ -268,9 +250,7 @@ class FolderAlignment:
                 self.problems.append((row_id, f"{problem}; change one of the two ids"))
 
     def _compare(self, store: Store, aligner: Identity) -> None:
-        """Compare each row's score with its voice's, and write files again if their `unsure`
-        changes.
-        """
+        """Compare each row's score with its voice's, and write files again if `unsure` changes."""
         scores: dict[Hashable, list[float]] = defaultdict(list)
         for row, score, _ in self._found.values():
             scores[row.take.voice_name].append(score)
@@ -288,7 +268,6 @@ class FolderAlignment:
                 self._write(store, replace(times, unsure=reasons))
 
     def _checked(self, row: FolderRow) -> list[str]:
-        """Return why `check` flagged a row's file."""
         check: TakeVerdict | None = self._checks.get((row.id, row.take.take))
         if check is None or not check.is_suspect or not check.fits(row.take.sha256):
             return []
@@ -296,14 +275,7 @@ class FolderAlignment:
 
 
 class TakeAligner:
-    """Aligns takes that are not in a folder, one at a time, for the library.
-
-    Args:
-        opened: see `aligner_of`.
-        text: see `TakeWords`.
-    Raises:
-        SetupError: the aligner cannot be loaded.
-    """
+    """Aligns takes that are not in a folder, one at a time, for the library. Raises SetupError."""
 
     def __init__(self, opened: Callable[[], Aligner], text: Any) -> None:
         self._aligner = opened()
@@ -314,15 +286,10 @@ class TakeAligner:
     def of(
         self, take: JournalEntry, write: Callable[[Path], object], check: Sequence[str] = ()
     ) -> WordTimes:
-        """Return the times of a take's words.
+        """Return the times of a take's words; `write` writes its audio to a path.
 
-        Args:
-            write: writes its audio to a path.
-            check: see `TakeWords.times`.
-        Raises:
-            RowError: the words were not found, or there are none that the aligner supports.
-            StoppedEarly: a process died.
-            Cancelled: this object is closed.
+        Raises RowError if the words were not found or the aligner supports none, StoppedEarly if a
+        process died, and Cancelled if this object is closed.
         """
         if (reason := self._takes.transcriber.skipped(take)) is not None:
             raise RowError(SKIPPED[reason])
@@ -335,7 +302,6 @@ class TakeAligner:
         return self._takes.times(take, answer, check)
 
     def close(self) -> None:
-        """Free the aligner."""
         with self._mutex:
             self._is_closed = True
             self._aligner.close()
@@ -344,13 +310,7 @@ class TakeAligner:
 def _reasons(
     score: float, least: float, check: Sequence[str], voice: RobustStats | None
 ) -> list[str]:
-    """Return why the times of a row may be wrong.
-
-    Args:
-        least: see `Identity`.
-        check: why `check` flagged it.
-        voice: scores of its voice; None: too few to compare with.
-    """
+    """Return why the times of a row may be wrong. Without `voice` it is not compared."""
     reasons = [f"check: {text}" if text else "check flagged it" for text in check]
     if score < least:
         reasons.append(f"score {score:.3f}, below {least:g}: the words may differ")
@@ -380,10 +340,7 @@ def passages_of(
     take: JournalEntry, words: Sequence[tuple[int, tuple[str, ...]]]
 ) -> Iterator[Passage]:
     """Yield the passages of a row's file with their words: one per piece, cut in the middle of the
-    pauses between them, or the whole file.
-
-    Args:
-        words: first character of each word, and what the aligner gets for it.
+    pauses between them, or the whole file. `words`: first character, and input for the aligner.
     """
     parts = take.parts
     cuts_s = [(part["end_s"] + after["start_s"]) / 2 for part, after in pairwise(parts)]
@@ -407,13 +364,7 @@ def align(
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
 ) -> FolderAlignment:
-    """Align a folder; see `FolderAlignment` for the arguments.
-
-    Args:
-        opened: see `aligner_of`.
-    Raises:
-        UsageError, SetupError, Interrupted, StoppedEarly, DiskFull, FolderLocked
-    """
+    """Align a folder, and return the result. Raises as `FolderAlignment` and its `run`."""
     rows = FolderAlignment(out, config, forms, names)
     with screen.step("loading the aligner"):
         aligner = opened()
@@ -423,13 +374,7 @@ def align(
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
-    """Check that an aligner is available. Return a function that opens it.
-
-    Args:
-        flag: the flag that names it, for messages.
-    Raises:
-        SetupError: it is not available, or not an aligner.
-    """
+    """Check that an aligner is available. Return a function that opens it. Raises SetupError."""
     if name.casefold() == POCKETSPHINX:
         aligner = SphinxAligner(config.asr_batch, flag)
         return lambda: aligner  # its processes start with the first take

@@ -1,6 +1,4 @@
-"""Synthesize a book: its text becomes rows, `run` synthesizes them, and their audio becomes
-chapters.
-"""
+"""Synthesize a book: text becomes rows, and the audio of the rows becomes chapters."""
 
 from __future__ import annotations
 
@@ -59,10 +57,7 @@ MAX_NAMED = 5  # invalid rows that messages name
 class BookRun:
     """A book on its way into a folder: `order` its rows, synthesize them, then `join` them.
 
-    Args:
-        is_m4b: also join all chapters into one file.
-    Raises:
-        ManifestError, SetupError: the book cannot be read or has no words.
+    Raises ManifestError or SetupError if the book cannot be read or has no words.
     """
 
     own = f"{FOLDER}/"  # start of the ids of its rows
@@ -88,8 +83,7 @@ class BookRun:
         Args:
             has_language: the user chose a language, so the book's does not count.
         Raises:
-            UsageError: the folder contains another book, or a user's files have names of the
-                chapters.
+            UsageError: the folder has another book, or user files with names of the chapters.
             ManifestError: rows are invalid, or the model does not support the book's language.
             SetupError: the chapters cannot be written in this format.
         """
@@ -119,7 +113,7 @@ class BookRun:
         return self._source
 
     def _unselected(self) -> frozenset[int]:
-        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError: all."""
+        """Return the chapters, from 0, that --chapters leaves out. Raises UsageError if all."""
         config, numbers = self.config, {row.chapter for row in self.script}
         found = frozenset(one for one in numbers if not config.has_chapter(one + 1))
         if config.chapters is not None and (config.only or found == numbers):
@@ -141,7 +135,6 @@ class BookRun:
         return found
 
     def join(self) -> Produced:
-        """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
             # After the run, so the plan only lists the rows that are missing.
@@ -185,10 +178,8 @@ class BookRun:
             )
 
     def _language(self, info: ModelInfo) -> str | None:
-        """Return the model's name of the book's language; None: the book or the model has none.
-
-        Raises:
-            ManifestError: the model supports only other languages.
+        """Return the model's name of the book's language, or None if the book or the model has
+        none. Raises ManifestError if the model supports only other languages.
         """
         language, known = self.book.language, info.languages
         if language is None:
@@ -224,7 +215,7 @@ class BookRun:
 
 
 def read_cover(path: Path) -> bytes:
-    """Return the picture of --cover. Raises UsageError: it is not JPEG or PNG."""
+    """Return the picture of --cover. Raises UsageError if it is not JPEG or PNG."""
     try:
         data = read_given(path, MAX_COVER_BYTES)
     except OSError as error:
@@ -252,7 +243,7 @@ def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder
 
 
 def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
-    """Return the settings of the rows: their audio is not processed, so that chapters in another
+    """Return the settings of the rows, whose audio stays unprocessed, so that chapters in another
     format or loudness need no synthesis.
     """
     is_telephony, has_preset = config.subtype in ("ULAW", "ALAW"), config.preset is not None

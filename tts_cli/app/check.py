@@ -70,8 +70,6 @@ WRITE_SHARE = 0.02  # maximum share of the time for writing it
 
 @dataclass(eq=False)
 class CheckedTake:
-    """A take with its measurements and its verdict."""
-
     row: FolderRow
     file: TakeFile
     path: Path  # path of its audio
@@ -108,14 +106,11 @@ class UnfixedRows(NamedTuple):
 
 
 class FolderCheck:
-    """The takes of a folder and their verdicts.
+    """The takes of a folder and their verdicts. Raises UsageError, SetupError.
 
     Args:
         only: selected rows; the lines of other rows stay.
         names: whether a row is selected; replaces `only`.
-    Raises:
-        UsageError, SetupError: the folder cannot be read, is empty, or has none of the selected
-            rows.
     """
 
     def __init__(
@@ -171,10 +166,8 @@ class FolderCheck:
         return found
 
     def transcribe(self, recognizer: Recognizer, progress: Rows) -> str:
-        """Transcribe the takes that this recognizer has not transcribed yet. Return its name.
-
-        Raises:
-            Interrupted, StoppedEarly: the transcripts until then are in the file.
+        """Transcribe the takes that this recognizer has not transcribed yet. Return its name. After
+        Interrupted or StoppedEarly, the transcripts until then are in the file.
         """
         transcriber = self._transcriber(recognizer)
         waiting = []
@@ -221,9 +214,7 @@ class FolderCheck:
         events: Events,
         progress: Rows,
     ) -> str:
-        """Run a recognizer over takes, store its results, and write the file from time to time.
-        Return its name, after closing it.
-        """
+        """Run a recognizer over takes, and write its results from time to time. Return its name."""
         transcriber = self._transcriber(recognizer)
         every_s = WRITE_S
         written_s = before_s = time.perf_counter()
@@ -258,14 +249,10 @@ class FolderCheck:
         return recognizer.identity.name
 
     def compare_voices(self, config: RunConfig, step: Step, progress: Rows) -> None:
-        """Measure how similar each take is to its voice, with the encoder of --model or of the
-        model that made the folder.
+        """Measure how similar each take is to its voice. Raises UsageError, SetupError.
 
         All takes of a voice are measured every time, because they are compared with the voice's
         mean. Each segment needs 2 to 4 KB of memory.
-
-        Raises:
-            UsageError, SetupError: the model has no speaker encoder, or cannot be loaded.
         """
         if config.model is None:
             source = self.folder.last_run.get("model", {}).get("source")
@@ -286,7 +273,6 @@ class FolderCheck:
             self._compare(model, shown.update)
 
     def _compare(self, model: SpeechModel, on_take: Callable[[int, int, float], None]) -> None:
-        """Measure the takes with a model that has a speaker encoder."""
         from tts_cli.engine.kernels import with_fallback
 
         rate_hz, found = model.info.sample_rate_hz, {}
@@ -311,11 +297,7 @@ class FolderCheck:
                 one.similarity = similarity.similarities(take, middles[take.voice], encoder)
 
     def write(self) -> None:
-        """Judge all takes, and write the file unless the folder is read-only.
-
-        Raises:
-            DiskFull, SetupError: it cannot be written; the previous file stays.
-        """
+        """Judge all takes, and write the file if that is possible. Raises DiskFull, SetupError."""
         self.judge()
         if not self.is_kept:
             return
@@ -324,7 +306,6 @@ class FolderCheck:
             write_verdicts(self.folder.path, [one.check for one in self.judged if one.check])
 
     def judge(self) -> None:
-        """Set the verdict of every take."""
         current = {one.row.id: one.evidence for one in self.judged if one.is_chosen}
         rows = self.folder.rows
         self.voices = VoiceBaselines(current.get(row.id, Evidence(row.take)) for row in rows)
@@ -333,13 +314,11 @@ class FolderCheck:
 
     @property
     def bad_ids(self) -> set[str]:
-        """Ids of rows that failed or whose current take is suspect."""
+        """Return the ids of rows that failed or whose current take is suspect."""
         return {one.row.id for one in self.suspects} | {row.id for row in self.failed}
 
     def best_takes(self) -> dict[str, CheckedTake]:
-        """Return the best take for rows that failed or whose current take is suspect, by row id.
-        Rows without a take that passed are left out.
-        """
+        """Return the best passed take of each failed or suspect row that has one, by row id."""
         others: dict[str, list[CheckedTake]] = {}
         bad = self.bad_ids
         for one in self.judged:
@@ -353,7 +332,6 @@ class FolderCheck:
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
     def unfixed(self) -> UnfixedRows:
-        """Return the failed and suspect rows that have no take which passed."""
         bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
         is_greedy = self.folder.last_run.get("settings", {}).get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
@@ -364,12 +342,7 @@ class FolderCheck:
         return left
 
     def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
-        """Make the best takes current, except in rows with a pinned take, and judge the folder
-        again.
-
-        Args:
-            folder: the store, entered only if there is something to choose.
-        """
+        """Make the best takes current, except in rows with a pinned one, and judge again."""
         wanted = [
             Choice(row_id, one.file.take.take)
             for row_id, one in self.best_takes().items()
@@ -385,16 +358,11 @@ class FolderCheck:
 
 
 def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
-    """Make the best takes current; see `FolderCheck.pick`."""
     return found.pick(Store(found.folder.path, config))
 
 
 def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
-    """Transcribe the takes with the recognizer of --asr. Return its name.
-
-    Raises:
-        SetupError, StoppedEarly, Interrupted
-    """
+    """Transcribe with --asr. Return its name. Raises SetupError, StoppedEarly, Interrupted."""
     require_packages()
     with step("loading the recognizer"):
         recognizer = open_recognizer(config)
@@ -407,7 +375,6 @@ def require_packages() -> None:
 
 
 def open_recognizer(config: RunConfig) -> Recognizer:
-    """Load the recognizer of --asr. Raises SetupError."""
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
         return sphinx.Sphinx(config.asr_batch)
@@ -423,14 +390,7 @@ def open_recognizer(config: RunConfig) -> Recognizer:
 def checkpoint_of(
     source: str, config: RunConfig, flag: str, remedy: str
 ) -> tuple[Path, str, torch.device]:
-    """Return a recognizer's or aligner's checkpoint: its folder, its kind, and the device for it.
-
-    Args:
-        flag: the flag that names it.
-        remedy: what else the flag accepts.
-    Raises:
-        SetupError
-    """
+    """Return folder, kind and device of a recognizer's or aligner's model. Raises SetupError."""
     require_driver(config)
     from tts_cli.engine.load import choose_device
 

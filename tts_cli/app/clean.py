@@ -18,14 +18,14 @@ def clean(
     older_than_s: float | None,
     is_approved: Callable[[Droppable], bool],
 ) -> tuple[Droppable, bool]:
-    """Delete alternative takes and the files of removed rows. Return them, and whether they were
+    """Delete alternative takes and files of removed rows. Return them, and whether they are
     deleted.
 
     Args:
         older_than_s: minimum age of the files in seconds; None: any.
         is_approved: whether to delete them; called if there are any.
     Raises:
-        UsageError: nothing was synthesized into the folder.
+        UsageError: no row was synthesized into the folder.
         Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
     """
     before_s = None if older_than_s is None else time.time() - older_than_s

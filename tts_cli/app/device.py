@@ -1,7 +1,5 @@
-"""Check that the device of --device exists.
-
-Importing torch takes seconds and a rerun without work does not need it, so torch is asked as late
-as possible.
+"""Check that the device of --device exists, as late as possible: importing torch takes seconds, and
+a rerun without work does not need it.
 """
 
 from __future__ import annotations
@@ -19,17 +17,13 @@ ALWAYS_THERE = ("auto", "cpu")
 
 
 def require_driver(config: RunConfig) -> None:
-    """Raise SetupError early if there is not even a driver for the device. A Ray cluster has its
-    own.
-    """
+    """Raise SetupError early if the machine has no driver. A Ray cluster has its own."""
     if config.ray_address is None and not any(map(os.path.exists, DRIVERS)):
         require_device(config)
 
 
 def require_device(config: RunConfig) -> None:
-    """Raise SetupError if the device, or one of several, is missing. Create its context if this
-    process synthesizes on it.
-    """
+    """Raise SetupError if a device is missing. Create its context if this process synthesizes."""
     if not config.has_workers:
         startup.use_device(config.device)
     if config.device not in ALWAYS_THERE and config.ray_address is None:

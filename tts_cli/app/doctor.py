@@ -29,13 +29,11 @@ class Finding:
 
 
 def all_findings() -> list[Finding]:
-    """Return all findings in the order in which they are shown."""
     found = [*packages(), *extras(), *devices(), *kernels(), *caches()]
     return [*found, sample_voice(), *licences()]
 
 
 def packages() -> list[Finding]:
-    """Import every package that a run needs."""
     found = []
     needed = {
         "torch": TORCH,
@@ -55,7 +53,6 @@ def packages() -> list[Finding]:
 
 
 def extras() -> list[Finding]:
-    """Check the packages that only some commands need."""
     found = []
     for name, extra in all_extras().items():
         if problems := extra.problems():
@@ -68,7 +65,6 @@ def extras() -> list[Finding]:
 
 
 def devices() -> list[Finding]:
-    """List the processor, and every CUDA device with its memory."""
     if (torch := _torch()) is None:
         return []
     found = [Finding("cpu", "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads")]
@@ -133,7 +129,6 @@ def kernels() -> list[Finding]:
 
 
 def caches() -> list[Finding]:
-    """List the folders of compiled kernels and of checkpoints, with their free space."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     hub_home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
     hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home) / "hub")
@@ -160,7 +155,6 @@ def licences() -> list[Finding]:
 
 
 def sample_voice() -> Finding:
-    """Check the checkpoint in the package."""
     try:
         return Finding("sample voice", "ok", str(checkpoint.sample_voice()))
     except SetupError as error:

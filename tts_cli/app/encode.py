@@ -71,11 +71,8 @@ def encode(
     Args:
         name_by: pattern of the rows' ids, and so of their files, in another folder.
         is_approved: only rows that were approved in a review; others are removed from `out`.
-    Returns:
-        The converted files; the rows that were already done or are not possible, and other files of
-        the target.
     Raises:
-        UsageError: nothing was synthesized there, or a user's files have names of the new ones.
+        UsageError: no row was synthesized there, or a user's files have names of the new ones.
         SetupError: a file cannot be read, or the checkpoint for codes cannot be loaded.
         Interrupted, DiskFull, StoppedEarly: converted files stay; a rerun converts the rest.
     """
@@ -120,9 +117,7 @@ def encode(
 def _collect_timed(
     jobs: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
-    """Yield the jobs, and collect the rows that have files with times, before these are out of
-    date.
-    """
+    """Yield the jobs, and note the rows' files with times before these are out of date."""
     derived = DerivedFiles(folder)
     for job in jobs:
         if suffixes := timed_suffixes(derived, job.record):
@@ -144,7 +139,7 @@ def timed_suffixes(derived: DerivedFiles, take: JournalEntry) -> list[str]:
 
 def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target: Store) -> None:
     """Write subtitles and word times for the new files of rows, shifted by what was added or cut
-    off. Such files of the target's own stay.
+    off. Such files that the target already has stay.
     """
     shared = SharedNames(one.id for one in target.journal.takes())
     folder = source_folder.out
@@ -191,7 +186,7 @@ def copy_timed_files(found: Iterable[Timed], source_folder: SourceFolder, target
 
 def remove_gone(source: SourceFolder, target: Store, result: EncodeResult) -> None:
     """Move the files of rows that were removed from the source folder, or are not approved there,
-    to the takes of the target, and count rows that the source folder never had.
+    to the takes of the target. Count rows that the source folder never had.
     """
     gone = [source.target_id(one.id) for one in source.records() if not source.is_wanted(one)]
     gone = [row_id for row_id in gone if target.journal.file(row_id) is not None]
@@ -240,7 +235,6 @@ def require_own_files(source: SourceFolder, target: Store) -> None:
 
 
 def load_model(config: RunConfig, step: Step) -> SpeechModel:
-    """Load the checkpoint that made the codes. Raises SetupError, UsageError."""
     from tts_cli.engine.load import open_checkpoint
 
     approved_info(config)
@@ -254,8 +248,6 @@ def load_model(config: RunConfig, step: Step) -> SpeechModel:
 
 
 class Run(NamedTuple):
-    """What must be known about the run that synthesized a row."""
-
     is_native: bool  # whether its files have the checkpoint's sample rate
     identity: str | None  # identity of the checkpoint
     family: str | None = None
@@ -264,20 +256,14 @@ class Run(NamedTuple):
 
 @dataclass
 class EncodeResult:
-    """The result of converting a folder."""
-
     events: Events = field(default_factory=Events)
     left: list[tuple[str, str]] = field(default_factory=list)  # rows that are not possible: reasons
 
 
 class SourceFolder:
-    """The audio and codes that a folder has stored, and the runs that synthesized them.
-
-    Args:
-        reviews: only rows approved there are converted; None: all.
-    Raises:
-        UsageError: the journal is missing.
-        SetupError: a file of ours cannot be read.
+    """The audio and codes that a folder has stored, and the runs that synthesized them. Only rows
+    approved in `reviews` are converted; None: all. Raises UsageError if the journal is missing, and
+    SetupError.
     """
 
     def __init__(
@@ -302,18 +288,15 @@ class SourceFolder:
         self._ids = {name: row_id for row_id, name in self._names.items()}
 
     def _named(self, name_by: str) -> dict[str, str]:
-        """Return the ids that rows have in the target folder."""
         takes = {(one.id, one.take): one for one in self.records() if one.is_ok}
         order = manifest_order(self.out, takes)
         facts = ((key, name_facts(takes[key])) for key in order)
         return {row_id: name for (row_id, _), name in delivered_names(name_by, facts).items()}
 
     def target_id(self, row_id: str) -> str:
-        """Return the id that a row has in the target folder."""
         return self._names.get(row_id, row_id)
 
     def source_id(self, target_id: str) -> str:
-        """Return the id in this folder of a row of the target folder."""
         return self._ids.get(target_id, target_id)
 
     @property
@@ -337,17 +320,14 @@ class SourceFolder:
                 yield record
 
     def is_wanted(self, record: JournalEntry) -> bool:
-        """Return whether a take is converted, as far as reviews decide it."""
+        """Whether reviews allow a take to be converted."""
         return self._reviews is None or self._reviews.is_approved(record)
 
     def run_of(self, record: JournalEntry) -> Run | None:
-        """Return the run that synthesized a take, or None if it is unknown."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
     def native_rate_hz(self) -> int | None:
-        """Return the checkpoint's sample rate, from a file of a run without --sample-rate; None:
-        unknown.
-        """
+        """Return the checkpoint's rate, from a file of a run without --sample-rate, or None."""
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:
@@ -368,11 +348,8 @@ class SourceFolder:
     def find(
         self, target: Store, identity: str | None, result: EncodeResult
     ) -> Iterator[ReencodeJob]:
-        """Yield the files to convert, and count the other rows.
-
-        Args:
-            target: the folder of the new files.
-            identity: checkpoint whose codes can be decoded; None: any.
+        """Yield the files to convert, and count the other rows. Only codes of the checkpoint
+        `identity` can be decoded; None: all.
         """
         for record in self.records():
             if not self.is_wanted(record):
@@ -399,9 +376,7 @@ class SourceFolder:
         return ReencodeJob(record, source, self._pace(record))
 
     def _pace(self, record: JournalEntry) -> FilePace:
-        """Return the pace of a row's new file: the row's own, or as requested now, or that of its
-        present file.
-        """
+        """Return the pace of a row's new file: its own, the requested one, or its present one."""
         config = self._config
         if record.pace.is_own:
             return record.pace
@@ -423,7 +398,6 @@ class SourceFolder:
 
 
 def name_facts(take: JournalEntry) -> dict[str, Any]:
-    """Return the values for `--name-by` of a take."""
     language = None if take.language == "auto" else take.language
     known = {"id": take.id, "take": take.take, "character": take.character, "language": language}
     return {**take.extra, **known, "voice": voice_label(take.voice)}

@@ -21,15 +21,13 @@ from tts_cli.store.store import Store
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """A file and its checks."""
-
     name: str  # path in the folder; the title or id where there is no file
     checks: list[LimitCheck]
     problem: str | None = None  # why it cannot be measured
 
     @property
     def failures(self) -> list[str]:
-        """What does not meet the limits, in words."""
+        """Return the limits that the file does not meet, in words."""
         if self.problem is not None:
             return [self.problem]
         misses = (one for one in self.checks if not one.is_met)
@@ -37,11 +35,7 @@ class InspectedFile:
 
 
 def inspect_folder(folder: Path, preset: Preset) -> Iterator[InspectedFile]:
-    """Yield the chapters of a book, or the current files of a manifest's rows.
-
-    Raises:
-        UsageError, SetupError: the folder cannot be read, or a package is missing.
-    """
+    """Yield a book's chapters, or the current files of rows. Raises UsageError, SetupError."""
     require_levels("--preset")
     plain = PlainFiles(folder)
     for name, problem in _files(folder):
@@ -60,7 +54,7 @@ def inspect_folder(folder: Path, preset: Preset) -> Iterator[InspectedFile]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str | None]]:
-    """Yield the names of the files to measure; with a reason, those that do not exist."""
+    """Yield the names of the files to measure. Those that do not exist have a reason."""
     journal = Store.read_only(folder).journal
     if (folder / BOOK_NAME).is_file():
         book = read_made(folder)

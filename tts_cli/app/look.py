@@ -36,14 +36,10 @@ Differences = dict[str, tuple[Any, Any]]  # settings by name: values then and no
 
 
 class Screen(Protocol):
-    """Shows the progress of a run."""
-
-    def step(self, what: str) -> AbstractContextManager[Any]:
-        """Show a long step without a count."""
-        ...
+    def step(self, what: str) -> AbstractContextManager[Any]: ...
 
     def progress(self, num_rows: int) -> AbstractContextManager[Any]:
-        """Show the progress of rows; the result's `update` is called after each row."""
+        """Show the progress of rows. The result's `update` is called after each row."""
         ...
 
     def problems(self, plan: Plan) -> None:
@@ -51,10 +47,8 @@ class Screen(Protocol):
         ...
 
     def choices(self, plan: Plan, unlike: Differences) -> None:
-        """Report pinned takes that are dropped, and done rows that change.
-
-        Args:
-            unlike: settings that differ from the folder's last run.
+        """Report pinned takes that are dropped, and done rows that change. `unlike` has the
+        settings that differ from the folder's last run.
         """
         ...
 
@@ -64,8 +58,6 @@ class Screen(Protocol):
 
 
 class DryRunReport(NamedTuple):
-    """The plan of a run that is not carried out."""
-
     plan: Plan
     xrt: float | None  # speed of the folder's last run; None: unknown
     warnings: Sequence[str] = ()  # besides those about rows
@@ -115,9 +107,7 @@ def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, VoiceDesigner]:
 
 
 def read_plan(plan: Plan, screen: Screen) -> None:
-    """Read the manifest, and report problems. Raises ManifestError, UsageError, SetupError: it
-    cannot be synthesized.
-    """
+    """Read the manifest, and report problems. Raises ManifestError, UsageError, SetupError."""
     config, folder = plan.config, plan.folder
     with screen.step("checking the manifest and the done rows"):
         plan.read()
@@ -144,8 +134,8 @@ def read_plan(plan: Plan, screen: Screen) -> None:
 
 
 def require_settled(plan: Plan) -> None:
-    """Raise SettingsChanged if settings that were given now would change the speech of done rows,
-    and neither --redo nor --keep-done is given.
+    """Raise SettingsChanged if settings given now would change done rows, unless --redo or
+    --keep-done is given.
     """
     if num_refused := plan.events.num(Event.REFUSED):
         changes = (
@@ -181,13 +171,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 
 def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Compare an estimate with the free space.
-
-    Returns:
-        A warning if the estimate does not fit, or None.
-    Raises:
-        SetupError: even half of it does not fit.
-    """
+    """Return a warning if not all rows fit on the disk. Raises SetupError if not even half do."""
     place = out.absolute()
     while not place.exists():
         place = place.parent

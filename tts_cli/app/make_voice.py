@@ -42,16 +42,14 @@ def add_voice(
     is_overwriting: bool = False,
     spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
-    """Encode a recording into a voice file, unless the file exists already.
+    """Encode a recording into a voice file, unless that exists. Return path, content, and whether
+    it is new.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
-        config: its model, device, voices and ref_silence are used.
         spoken: output folder, and its row or `ID=TAKE`, instead of a recording.
-    Returns:
-        The file, its content, and whether it is new.
     Raises:
-        UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
+        UsageError: the name, the recording or the checkpoint is wrong; no file was written.
         SetupError: the checkpoint or a package is missing.
     """
     liked = None if spoken is None else take_as_reference(*spoken)
@@ -85,15 +83,11 @@ def design_voice(
     design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Generate the reference recording of a new voice, and encode it into a voice file.
-
-    The recording is stored next to the voice file as `NAME.wav`.
+    """Generate the recording of a new voice, `NAME.wav`, and encode it into a voice file.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
-        config: settings of the checkpoint that will use the voice.
-        design_config: settings of a VoiceDesign checkpoint; None: the first one generates the
-            voice.
+        design_config: settings of a VoiceDesign checkpoint; None: that of `config` generates it.
     Raises:
         UsageError, SetupError: as `add_voice`.
         RowError: the audio did not end, or cannot be a reference.
@@ -143,7 +137,7 @@ def design_voice(
 
 
 def _require_maker(maker: VoiceDesigner, row: Row, is_design: bool) -> None:
-    """Raise UsageError if a checkpoint cannot generate the voice that was asked for."""
+    """Raise UsageError if a checkpoint cannot generate the requested voice."""
     info = maker.info
     if is_design and not info.needs_instruct:
         raise UsageError(
@@ -165,7 +159,7 @@ def _require_maker(maker: VoiceDesigner, row: Row, is_design: bool) -> None:
 
 
 def require_cloning_model(config: RunConfig) -> ModelInfo:
-    """Return the facts of the checkpoint that clones. Raises UsageError if it cannot clone."""
+    """Return the facts of the checkpoint. Raises UsageError if it cannot clone."""
     info = approved_info(config)
     require_speakable(info)
     if not info.can_clone:
@@ -179,6 +173,5 @@ def require_cloning_model(config: RunConfig) -> ModelInfo:
 
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
-    """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
     with closing(LocalSession(config, info)) as session:
         return encode_voices(session, [reference])[0]

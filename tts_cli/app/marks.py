@@ -18,11 +18,7 @@ MAX_SECONDS = 60.0  # of a file that are searched for a watermark
 
 
 def found_marks(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the marks of each file.
-
-    Raises:
-        SetupError: neither package is installed.
-    """
+    """Return the marks of each file. Raises SetupError if neither package is installed."""
     names = ("mark", "watermark")
     missing = [name for name in names if any(one.problem() for one in all_extras()[name].packages)]
     if len(missing) == len(names):

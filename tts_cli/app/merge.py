@@ -27,8 +27,6 @@ _MAX_NAMED = 8  # settings that a warning names
 
 
 class Merged(NamedTuple):
-    """The result of a merge."""
-
     origins: Origins
     merger: Merger
     voices: VoiceMerge
@@ -48,10 +46,9 @@ def merge(
 
     Args:
         prefer: folders whose rows and voices win if folders differ, the first one first.
-        step: shows that a long step is running.
         has_links: hard-link the files instead of copying them, if the file system can.
     Raises:
-        UsageError: a folder cannot be merged, or two disagree; nothing was written.
+        UsageError: a folder cannot be merged, or two disagree; no file was written.
         DiskFull, StoppedEarly, Interrupted: a rerun merges the rest.
     """
     all_of_them = [out, *distinct_folders(folders, prefer, out)]

@@ -27,9 +27,7 @@ MAX_JOURNAL_BYTES = 8 << 20
 
 
 def checkpoint_settings(model: str | None) -> dict[str, Any]:
-    """Return the settings that a checkpoint on this machine has, by name; empty if it is not
-    here.
-    """
+    """Return the settings of a checkpoint by name; empty if it is not on this machine."""
     if model is not None and not os.path.isdir(model):
         return {}
     try:
@@ -41,12 +39,10 @@ def checkpoint_settings(model: str | None) -> dict[str, Any]:
 
 
 def completions(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
-    """Return the values of a setting that start with what is typed, ignoring letter case.
+    """Return the values of a setting that start with the typed text, ignoring letter case.
 
-    Errors give an empty list, because a shell shows nothing else on Tab.
-
-    Args:
-        given: the flags of the line so far.
+    Errors give an empty list, because a shell shows no messages on Tab. `given` has the other
+    flags.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # only of this process, which ends after completion
     try:
@@ -70,7 +66,6 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
 
 
 def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Yield auto, cpu, and the GPUs that the driver lists."""
     yield from ("auto", "cpu")
     gpus = Path("/proc/driver/nvidia/gpus")
     count = len(list(gpus.iterdir())) if gpus.is_dir() else 0

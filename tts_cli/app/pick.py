@@ -24,13 +24,8 @@ _MAX_ATTEMPTS = 10_000  # limit for the number of attempts in an entry
 
 
 def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Choose takes, each given as `ID=TAKE` or `ID=seed:N`.
-
-    Returns:
-        The takes as `choose_takes` returns them, and whether a book's chapters are now out of date.
-    Raises:
-        UsageError, RowError: as `choose_takes`; UsageError also for a choice that cannot be parsed,
-            or if the journal is missing.
+    """Choose takes, given as `ID=TAKE` or `ID=seed:N`. Return them as `choose_takes`, and whether a
+    book's chapters are now out of date. Raises as `choose_takes`, and UsageError.
     """
     _require_journal(out)
     wanted = [parse_choice(choice) for choice in choices]
@@ -45,10 +40,7 @@ def list_takes(out: Path) -> list[dict[str, Any]]:
     """Return every take of rows that have several or a pinned one, in natural order of their ids.
 
     `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
-    alternatives.
-
-    Raises:
-        UsageError: the journal is missing.
+    alternatives. Raises UsageError if the journal is missing.
     """
     _require_journal(out)
     journal, takes = Store.read_only(out).journal, []
@@ -74,7 +66,6 @@ class Choice:
 
 
 def parse_choice(choice: str) -> Choice:
-    """Parse `ID=TAKE` or `ID=seed:N`. Raises UsageError."""
     found = _CHOICE.fullmatch(choice)
     if found is None:
         raise UsageError(f"{choice!r} is not of the form ID=TAKE or ID=seed:N, such as line7=2")
@@ -83,13 +74,10 @@ def parse_choice(choice: str) -> Choice:
 
 
 def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
-    """Pin takes, after checking that all exist.
+    """Pin takes. Return what to print about each, and whether it is new.
 
-    Returns:
-        What to print about each, and whether it is new.
-    Raises:
-        UsageError: a row or a take does not exist; nothing has changed.
-        RowError: a take's file is missing.
+    Raises UsageError before any change if a take does not exist, and RowError if its file is
+    missing.
     """
     found = [find_take(folder.journal, folder.out, choice) for choice in wanted]
     results = []
@@ -106,7 +94,7 @@ def find_take(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
     """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
-        from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
+        from tts_cli.plan.checks import nearest_ids  # takes 20 ms, needed only here
 
         nearest = nearest_ids(choice.row_id, set(recorded_ids(journal)))
         raise UsageError(f"{out}: has no row '{choice.row_id}'{nearest}")
@@ -134,7 +122,6 @@ def find_take(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
 
 
 def takes_of(journal: Journal, row_id: str) -> list[JournalEntry]:
-    """Return a row's takes, without removed ones."""
     found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 

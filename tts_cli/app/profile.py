@@ -1,8 +1,4 @@
-"""Time the stages of a loaded model; `cli/profile.py` prints the figures.
-
-In addition to its time, a stage has its share of the frame and the number of its kernels. `warmup`
-runs the same fixed rows.
-"""
+"""Time the stages of a loaded model. `warmup` runs the same fixed rows."""
 
 from __future__ import annotations
 
@@ -48,13 +44,7 @@ STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "r
 def profile(
     config: RunConfig, batches: str | None, frames: int, repeats: int | None, stages: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Measure a checkpoint; the arguments are the command's options.
-
-    Returns:
-        The figures of each batch size, and a report.
-    Raises:
-        UsageError, SetupError: the stages cannot be measured.
-    """
+    """Return the figures of each batch size, and a report. Raises UsageError, SetupError."""
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
     chosen = parse_stages(stages) if stages else STAGES
@@ -96,7 +86,7 @@ class Profiler:
     def prepare(self, batch: int) -> None:
         """Allocate slots and capture graphs for `batch` rows, or fewer if memory is short.
 
-        The number of slots is that of a run of as many rows, because it decides how a frame is
+        The number of slots is that of a run of this many rows, because it decides how a frame is
         launched: with one slot, a step is one launch (`kernels.persistent`).
         """
         prompt = sample_prompts(self.model, 1, 1)[0]
@@ -115,9 +105,7 @@ class Profiler:
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """Measure the stages at one batch size, or at the largest that fits. Figures that need an
-        unmeasured stage are None.
-        """
+        """Measure one batch size, or the largest that fits. Unmeasured figures are None."""
         self.prepare(batch)
         model, info, batch = self.model, self.model.info, self.loaded.batch.rows
         prompts = sample_prompts(model, batch, self.frames)
@@ -238,9 +226,7 @@ class Profiler:
 
 
 def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
-    """Return the number of kernels, copies and fills that one call runs on the device, including
-    those in graphs; None without a GPU.
-    """
+    """Return the number of kernels, copies and fills of one call with its graphs; None on a CPU."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize(device)
@@ -291,9 +277,7 @@ def sample_references(model: SpeechModel, count: int, seconds: float) -> list[to
 
 
 def sample_clone(model: SpeechModel) -> Voice:
-    """Return a voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as
-    those of other checkpoints.
-    """
+    """Return a voice for a Base checkpoint, so that prompts have the usual length."""
     embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]
     return Voice(embedding.float().cpu(), None, None, "xvec", model.info.identity, "sample")
 

@@ -32,7 +32,6 @@ ROW_ID = "say"
 
 
 def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig) -> Row:
-    """Return the text as a row of a manifest. Raises ManifestError."""
     values = {"id": ROW_ID, "text": text, **fields}
     row = build_row(values, line=1, number=1, folder="", strips_markup=config.strip_markup)
     if isinstance(row, BadRow):
@@ -43,13 +42,11 @@ def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig)
 def say(
     row: Row, config: RunConfig, screen: Screen, name: str = ROW_ID
 ) -> tuple[bytes, dict[str, Any]]:
-    """Synthesize a row.
+    """Synthesize a row. Return the content of the audio file, and its facts.
 
-    Args:
-        name: stem of the audio file's name.
-    Returns:
-        The content of the audio file, and its facts. `verified` is set with `--verify`, and `words`
-        with `--words`: a `WordTimes`, or None if the words were not found.
+    `verified` is set with `--verify`, and `words` with `--words`: a `WordTimes`, or None if the
+    words were not found. `name` is the stem of the file's name.
+
     Raises:
         ManifestError, RowError: the row is invalid, or its synthesis failed.
         UsageError, SetupError: a setting does not fit, or the checkpoint is missing.
@@ -101,11 +98,7 @@ def say(
 
 
 def _failure(results: list[Result], out: Path) -> RowError:
-    """Return the reason why the row failed.
-
-    Args:
-        results: results of all attempts, the row's own first; none: the row is invalid.
-    """
+    """Return why the row failed, from the results of all attempts; none: it is invalid."""
     if results and results[0].error is not None:
         is_cut_off = results[0].samples is not None
         remedy = "try another --seed, or accept the audio with --accept-truncated"
@@ -124,7 +117,7 @@ def _verified(check: TakeVerdict) -> dict[str, Any]:
 
 
 def _words(aligned: FolderAlignment, out: Path, name: str) -> WordTimes | None:
-    """Return the word times of the row under another name; None, with a warning: not found."""
+    """Return the row's word times under another name, or None, with a warning."""
     found = read_words(out, ROW_ID)
     if found is not None:
         return replace(found, id=name)

@@ -1,9 +1,8 @@
 """Write subtitles next to the audio of rows: `<id>.srt` and `<id>.vtt`.
 
-They are made after synthesis from what the folder has: the journal has the text and the pieces of a
-row, and its audio shows where speech begins and ends. So the next run makes those that are missing
-or out of date without synthesizing. A file that a user edited stays, and is reported if its row has
-changed.
+They are made from what the folder has: the journal has the text and the pieces of a row, and its
+audio shows where speech begins and ends. So the next run makes those that are missing or out of
+date without synthesizing. A file that a user edited stays, and is reported if its row has changed.
 """
 
 from __future__ import annotations
@@ -43,11 +42,7 @@ def write_row_subtitles(plan: Plan) -> Events:
     """Write the subtitles of `RunConfig.subtitles` that are missing or out of date.
 
     Rows whose audio is not of their present text get none. Returns the counts of written files,
-    files that a user edited, and rows without subtitles.
-
-    Raises:
-        DiskFull: no space.
-        Interrupted: a signal came.
+    files that a user edited, and rows without subtitles. Raises DiskFull, Interrupted.
     """
     events = Events()
     for row in plan.texts():
@@ -68,7 +63,6 @@ def write_row_subtitles(plan: Plan) -> Events:
 
 
 def warn_of_edited(edited: Count) -> None:
-    """Report files that were not written because a user edited them."""
     if edited.count:
         log.warning(
             "%s kept, not written: edited since, or of an earlier version: %s; delete one to have "
@@ -110,11 +104,7 @@ def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
 
 
 def audio_digest(take: JournalEntry, audio: Path) -> str:
-    """Return the SHA-256 of a row's file: the recorded one if the size is still the same.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Return the SHA-256 of a row's file: the recorded one if its size fits. Raises OSError."""
     with open_plain(audio) as file:
         if take.sha256 and os.fstat(file.fileno()).st_size == take.bytes:
             return take.sha256
@@ -122,7 +112,6 @@ def audio_digest(take: JournalEntry, audio: Path) -> str:
 
 
 def _spoken(row: Row, take: JournalEntry, audio: Path) -> list[TimedText]:
-    """Return a row's text with its times in the audio."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
         samples = samples.mean(axis=1)

@@ -1,7 +1,7 @@
 """Synthesize a manifest into a folder: the one way from rows to audio files and journal entries.
 
-`synth`, `book` and `say` call `synthesize`. Nothing is printed here. The caller passes a `Screen`
-that shows the progress, and gets a `RunResult`.
+`synth`, `book` and `say` call `synthesize`. The caller passes a `Screen` that shows the progress,
+and gets a `RunResult`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class RunResult:
     is_run: bool = False  # whether the run is recorded in runs.jsonl
 
     def totals(self) -> dict[str, Any]:
-        """Return the totals of run.json."""
         return run_totals(
             self.plan.events,
             self.facts,
@@ -75,7 +74,6 @@ class RunResult:
 
     @property
     def takes_bytes(self) -> int:
-        """Bytes of the alternative takes."""
         return takes_bytes(self.plan.folder.out)
 
 
@@ -176,7 +174,6 @@ def look(
 
 
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
-    """Generate the missing voices."""
     from tts_cli.engine.made_voices import make_voices, run_in
 
     count = len(plan.voices.to_make())
@@ -191,7 +188,6 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
 
 
 def remake(result: RunResult, session: LocalSession, step: Step) -> None:
-    """Convert files of done rows to another format or level."""
     plan, events = result.plan, result.plan.events
     folder, decode = plan.folder, None
     if events.num(Event.REENCODE, "codes"):
@@ -220,13 +216,7 @@ def speak(
     hooks: Sequence[Hook],
     report: Callable[..., dict[str, Any]],
 ) -> None:
-    """Synthesize, commit and check the rows that are due, and record the run in its folder.
-
-    Args:
-        local: the session of this process.
-        hooks: see `synthesize`.
-        report: see `report_of`.
-    """
+    """Synthesize, commit and check the rows that are due, and record the run in its folder."""
     plan = result.plan
     result.is_spoken, is_served = plan.needs_model, plan.events.num(Event.SERVED) > 0
     with ExitStack() as stack:
@@ -283,7 +273,6 @@ def prepare(plan: Plan, session: Session, step: Step) -> None:
 
 
 def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
-    """Record the end of a run in its folder."""
     config, folder, events = result.plan.config, result.plan.folder, result.plan.events
     error, verified, strays = result.error, result.verified, result.strays
     exit_code = int(num_failed(events) > 0) if error is None else getattr(error, "exit_code", 4)
@@ -299,7 +288,6 @@ def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
 
 
 def session_of(plan: Plan, local: LocalSession) -> Session:
-    """Return the session of the workers, or else that of this process."""
     if not plan.config.has_workers:
         return local
     from tts_cli.workers.session import WorkerSession
@@ -313,7 +301,6 @@ def session_of(plan: Plan, local: LocalSession) -> Session:
 def speak_due(
     result: RunResult, session: Session, screen: Screen, recorder: ResultRecorder
 ) -> None:
-    """Synthesize all rows that are due."""
     plan = result.plan
     started_s = time.perf_counter()
     num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
@@ -327,11 +314,7 @@ def speak_due(
 
 
 def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
-    """Make files from the audio of the rows, and set the exit code.
-
-    Args:
-        make: returns the number of rows without such files.
-    """
+    """Run `make`, which returns the number of rows without such files, and set the exit code."""
     try:
         result.exit_code = max(result.exit_code, int(make(result) > 0))
     except (Exception, Interrupted) as caught:
@@ -339,15 +322,13 @@ def derive(result: RunResult, make: Callable[[RunResult], int]) -> None:
 
 
 def write_subtitles(result: RunResult) -> int:
-    """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
     return write_row_subtitles(result.plan).num(Event.NOT_DERIVED)
 
 
 def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> int:
-    """Align the words of the run's rows."""
     plan = result.plan
-    config = replace(plan.config, lexicon=None)  # texts have been through it
+    config = replace(plan.config, lexicon=None)  # already applied to the texts
     result.words = aligned(plan.folder.out, config, names=plan.has)
     return len(result.words.problems)

@@ -49,19 +49,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TakeAsReference:
-    """A take that a user chose as a reference, and its run."""
-
     out: Path
     record: JournalEntry
     is_file: bool  # whether it is the row's current take
     run: Run | None  # run that synthesized it; None: unknown
 
     def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
-        """Return a recording, or a finished voice if that consists of codes.
-
-        Raises:
-            UsageError: the take cannot be a reference.
-        """
+        """Return a recording, or a finished voice of codes. Raises UsageError for neither."""
         silence_s = reference_silence_s(config, info)
         # A checkpoint without speaker embeddings clones by codes alone.
         takes_codes = "xvec" not in info.clone_modes and mode != "xvec" and not silence_s
@@ -104,10 +98,8 @@ class TakeAsReference:
     ) -> tuple[sources.AudioSource, sources.Array | None]:
         """Return the best source for a voice, and its (F, K) int64 codes if these are the source.
 
-        Args:
-            takes_codes: prefer codes to lossless audio.
-        Raises:
-            RowError: no source is usable.
+        Codes are preferred to lossless audio if `takes_codes`. Raises RowError if no source is
+        usable.
         """
         out, record, run = self.out, self.record, self.run
         has_codec = (
@@ -134,9 +126,7 @@ class TakeAsReference:
     def _decoded(
         self, codes: sources.Array, row: Row, info: ModelInfo, config: RunConfig
     ) -> Reference:
-        """Return the audio of codes as a recording. Raises RowError, UsageError if it cannot be a
-        reference.
-        """
+        """Return the audio of codes as a recording. Raises RowError, UsageError."""
         with closing(LocalSession(config, info)) as session:
             model = session.loaded.model
             num_codes = getattr(model, "num_entries", None)
@@ -165,9 +155,7 @@ def _voice(
 
 
 def take_as_reference(out: Path, take: str) -> TakeAsReference:
-    """Return a row's current take, or another take of it. Raises UsageError if it does not
-    exist.
-    """
+    """Return a row's current take, or the named one. Raises UsageError if it does not exist."""
     spoken = SourceFolder(out, RunConfig())
     journal = spoken.journal
     choice = parse_choice(take) if "=" in take else None
@@ -187,7 +175,6 @@ def require_row(values: Mapping[str, Any]) -> Row:
 
 
 def load_recording(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
-    """Load the recording that a row names. Raises UsageError."""
     try:
         return load_reference(
             row.ref_audio or "",

@@ -118,7 +118,7 @@ def num_failed(events: Events) -> int:
 
 
 def log_result(task: Task, result: Result, take: JournalEntry) -> None:
-    """Log the result of a row, a failure as a warning; a hook of a run."""
+    """Log the result of a row, a failure as a warning. A hook of a run."""
     if not take.is_ok:
         log.warning("row %s failed: %s", take.shown, take.error)
     elif log.isEnabledFor(logging.DEBUG):
@@ -132,7 +132,6 @@ class ResultRecorder:
 
     Args:
         frame_s: seconds of audio per frame.
-        events: of the run.
         failures_allowed: rows that may fail besides the invalid ones; None: all.
         hooks: called after every commit, from one thread at a time.
         is_retake: rows are synthesized once more, so failures were counted before.
@@ -159,11 +158,8 @@ class ResultRecorder:
         self._mutex = threading.RLock()  # guards the counts, the hooks and `on_row`
 
     def keep(self, results: Sequence[tuple[Task, Result]]) -> None:
-        """Commit the results of tasks, in one commit if possible.
-
-        Raises:
-            DiskFull: nothing more can be written.
-            StoppedEarly: more rows failed than are allowed.
+        """Commit the results of tasks, in one commit if possible. Raises DiskFull, and StoppedEarly
+        if more rows failed than are allowed.
         """
         try:
             takes = self._folder.commit_results(results)
@@ -178,7 +174,7 @@ class ResultRecorder:
                 self._count(task, result, take)
 
     def _count(self, task: Task, result: Result, take: JournalEntry) -> None:
-        """Count a committed result; the caller holds the mutex."""
+        """Count a committed result. The caller holds the mutex."""
         dropped_s = result.frames_dropped * self._frame_s
         if self._is_retake:
             kind = Event.RETAKE if take.is_ok else Event.FAILED_RETAKE
@@ -206,7 +202,6 @@ class ResultRecorder:
             self._show_row(is_ok=False)
 
     def is_recorded(self, row: BadRow) -> bool:
-        """Return whether an invalid row of this text is recorded as invalid."""
         journal, row_id = self._folder.journal, row.record_id
         known = journal.row(row_id)
         take = journal.take(row_id, known.take_to_write()) if known.has_failed else None
@@ -231,10 +226,10 @@ class ResultRecorder:
 def add_result(
     events: Events, kind: Event, take: JournalEntry, *, is_late: bool = False, **seconds: float
 ) -> None:
-    """Count a result; a failed row or take is a separate group, so that its reason is known.
+    """Count a result. Failed rows and takes are separate groups, so that their reasons are known.
 
     Args:
-        is_late: the row cannot be synthesized, which the check of the manifest did not find.
+        is_late: the row cannot be synthesized, and the check of the manifest did not detect that.
         seconds: dropped_s, of generated audio that was discarded; expected_s, usual for the text.
     """
     is_failed = kind is Event.FAILED

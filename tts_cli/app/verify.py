@@ -1,13 +1,9 @@
-"""`--verify`: transcribe rows while others are synthesized, retry suspect rows, and make the best
-take the row's file.
+"""`--verify`: transcribe rows during synthesis, retry suspect rows, and use the best takes.
 
 For a folder the result is that of four commands: `synth`, `check --asr`, `synth --only suspects
---takes N`, and `check --asr --pick best`. The model and the recognizer are loaded only once.
-
-The baselines of a voice need all rows, so verdicts are final once all rows are transcribed,
-whatever the order was. Until then a line of `checks.jsonl` has the transcript with a verdict by
-fixed limits. It is written as soon as its take is transcribed, so a killed run transcribes nothing
-twice.
+--takes N`, and `check --asr --pick best`. Verdicts are final once all rows are transcribed, because
+the baselines of a voice need all rows. Until then `checks.jsonl` has verdicts by fixed limits,
+written as soon as a take is transcribed, so that a killed run transcribes nothing twice.
 """
 
 from __future__ import annotations
@@ -59,14 +55,7 @@ LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
 class TranscriberThread:
-    """A recognizer with a thread that transcribes takes.
-
-    Args:
-        text: settings of the text frontend, see `Transcriber`.
-        step: shows that the recognizer is loading.
-    Raises:
-        SetupError: the recognizer is not available.
-    """
+    """A recognizer and its thread. Raises SetupError if the recognizer is not available."""
 
     def __init__(self, config: RunConfig, text: Any, step: Step) -> None:
         device = config.verify_device or config.device
@@ -82,14 +71,12 @@ class TranscriberThread:
         self._thread = threading.Thread(target=self._run, name="transcriber", daemon=True)
 
     def begin(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def put(self, path: Path, take: JournalEntry, receive: Callable[[AsrResult], None]) -> bool:
-        """Queue a take; from one thread at a time. Return whether it can be transcribed.
+        """Queue a take, and return whether it can be transcribed. One thread at a time may call it.
 
-        Args:
-            receive: called in the recognizer's thread with the result.
+        `receive` is called in the recognizer's thread with the result.
         """
         if self.transcriber.skipped(take) is not None:
             return False
@@ -99,7 +86,6 @@ class TranscriberThread:
         return True
 
     def forget(self) -> None:
-        """Drop the takes that are not transcribed yet."""
         self._waiting.clear()
         with suppress(Empty):
             while True:
@@ -118,7 +104,6 @@ class TranscriberThread:
             raise self._error
 
     def close(self) -> None:
-        """Stop the thread, and free processes and memory."""
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -145,7 +130,7 @@ class TranscriberThread:
 
 
 class Verified(NamedTuple):
-    """The rows after `--verify`; all fields except `heard` include rows of earlier runs."""
+    """The rows after `--verify`. All fields except `heard` include rows of earlier runs."""
 
     recognizer: str
     rows: int
@@ -158,11 +143,9 @@ class Verified(NamedTuple):
 
     @property
     def right(self) -> int:
-        """Number of rows that were fine without a retry."""
         return self.rows - len(self.mended) - len(self.suspects) - len(self.failed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the object in run.json."""
         return {
             "recogniser": self.recognizer,
             "rows": self.rows,
@@ -176,10 +159,8 @@ class Verified(NamedTuple):
 
 
 class Verification:
-    """Checks the rows of a folder during a run, and retries suspect rows at its end.
-
-    Raises:
-        SetupError: the recognizer is not available.
+    """Checks the rows of a folder during a run, and retries suspect rows at its end. Raises
+    SetupError if the recognizer is not available.
     """
 
     def __init__(self, plan: Plan, screen: Screen, hooks: Sequence[Hook]) -> None:
@@ -195,7 +176,7 @@ class Verification:
         self.is_served = False  # whether an interrupted run had done so
 
     def on_result(self, task: Task, result: Result, take: JournalEntry) -> None:
-        """Queue a new take; a hook of the run."""
+        """Queue a new take. A hook of the run."""
         if take.is_ok:
             self._put(self._plan.folder.out / str(take.path), take, None)
 
@@ -214,8 +195,7 @@ class Verification:
         self._thread.begin()
 
     def end(self, session: Callable[[], Session], begin: Begin) -> Verified:
-        """Judge all rows, once all are synthesized; synthesize suspect ones again, judge these, and
-        choose the best takes.
+        """Judge all rows, synthesize suspect ones again, judge these, and choose the best takes.
 
         Args:
             session: returns the session, which may not have started yet.
@@ -248,7 +228,6 @@ class Verification:
         )
 
     def close(self) -> None:
-        """Free the recognizer."""
         self._thread.close()
 
     def _found(self) -> FolderCheck:
@@ -266,7 +245,6 @@ class Verification:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
     def _retry(self, ids: set[str], opened: Callable[[], Session], begin: Begin) -> None:
-        """Synthesize further takes of rows."""
         retakes = self._plan.config.retakes
         if not retakes:
             return
@@ -325,8 +303,6 @@ WAIT_S = 0.1  # interval of checking for rows to retry
 
 @dataclass(eq=False)
 class _Take:
-    """A take of a row without a folder."""
-
     task: Task
     result: Result
     entry: JournalEntry
@@ -335,22 +311,18 @@ class _Take:
 
     @property
     def evidence(self) -> Evidence:
-        """The measurements of the take."""
         return Evidence(self.entry, self.transcript)
 
 
 @dataclass(eq=False)
 class _Row:
-    """A row that is synthesized without a folder."""
-
     task: Task
     takes: list[_Take] = field(default_factory=list)
     num_waiting: int = 1  # takes that are not synthesized and transcribed yet
 
 
 class StreamVerifier:
-    """`--verify` without a folder, for one stream of a `Speaker`: takes are transcribed, suspect
-    rows are retried, and the best take is passed on.
+    """`--verify` without a folder, for one stream of a `Speaker`.
 
     The baselines come from the first rows, so these wait for each other. All rows are checked
     against them, whatever the order of their transcripts. A session synthesizes the tasks that
@@ -377,11 +349,7 @@ class StreamVerifier:
         self._suspects: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
 
     def tasks(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """Yield tasks, and further takes of suspect rows, until all rows are passed on.
-
-        Raises:
-            StoppedEarly: the recognizer failed.
-        """
+        """Yield tasks, and takes of suspect rows, until all rows are done. Raises StoppedEarly."""
         came_s = time.perf_counter()
         for task in tasks:
             if task is not None:
@@ -397,7 +365,7 @@ class StreamVerifier:
             yield None
 
     def on_results(self, results: Sequence[tuple[Task, Result]]) -> None:
-        """Receive the results of takes; any thread may call it."""
+        """Receive the results of takes. Thread-safe."""
         for task, result in results:
             self._add(task, result)
 
@@ -415,7 +383,6 @@ class StreamVerifier:
                 self._count(take)
 
     def close(self) -> None:
-        """Drop the takes that are not transcribed yet."""
         self._thread.forget()
         self._folder.cleanup()
 
@@ -464,7 +431,6 @@ class StreamVerifier:
                 self._decide(row, baselines)
 
     def _decide(self, row: _Row, baselines: VoiceBaselines) -> None:
-        """Pass on a row's best take, or retry the row."""
         takes = sorted(row.takes, key=lambda take: take.task.place.take)
         checks = [verdict_of(take.evidence, take.sha256, baselines) for take in takes]
         good = [

@@ -23,8 +23,6 @@ from tts_cli.voices.voice_store import VoiceStore
 
 
 class CheckpointVoices(NamedTuple):
-    """The voices and facts of a checkpoint."""
-
     info: ModelInfo
     source: str  # name of the checkpoint
     accepted: str | None  # when its licence was accepted
@@ -34,7 +32,6 @@ class CheckpointVoices(NamedTuple):
 
 
 def checkpoint_voices(config: RunConfig) -> CheckpointVoices:
-    """Return the voices and facts of the checkpoint. Raises UsageError, SetupError."""
     info = read_info(config)
     licence = info.licence
     if config.accept_licence:
@@ -67,7 +64,6 @@ def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
 
 
 def generated_voices_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
-    """Return the generated voices of an output folder. Raises SetupError."""
     voices = VoiceStore(out=out)
     return voices, [generated_voice_facts(voice, *whole) for voice, whole in voices.generated()]
 

@@ -28,11 +28,7 @@ CHECK_FRAMES = 16
 
 
 def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
-    """Compile all kernels, capture all graphs and check them.
-
-    Returns:
-        The loaded model, its graphs as `coverage` returns them, and the folder of compiled kernels.
-    """
+    """Compile kernels, and capture and check graphs. Return model, `coverage` and kernel folder."""
     require_speakable(approved_info(config))
     loaded = open_checkpoint(config)
     info = loaded.model.info

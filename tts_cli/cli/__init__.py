@@ -1,1 +1,1 @@
-"""The command line: what a user types and reads, one file a command of `tts_cli.main`."""
+"""The command line: what a user types and reads, one file per command of `tts_cli.main`."""

@@ -77,11 +77,7 @@ def command(
 
 
 def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
-    """Ask on a terminal whether to read files outside of a folder and to download models.
-
-    Raises:
-        UsageError: the answer is no, or there is no terminal.
-    """
+    """Ask on a terminal whether to read files elsewhere and download. Raises UsageError for no."""
     message = outside_of(folder, reruns)
     if not message:
         return

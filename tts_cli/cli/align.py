@@ -96,7 +96,6 @@ def command(
 
 
 def as_dict(done: FolderAlignment) -> dict[str, Any]:
-    """Return the result for --json."""
     num = done.events.num
     return {
         "aligned": num(Event.MEASURED),
@@ -111,7 +110,6 @@ def as_dict(done: FolderAlignment) -> dict[str, Any]:
 
 
 def show(config: RunConfig, folder: Path, done: FolderAlignment) -> None:
-    """Print the result of `align`, or of `synth --words`."""
     if config.json:
         echo_json(as_dict(done))
         return

@@ -113,7 +113,6 @@ def show_chapters(work: BookRun, config: RunConfig) -> None:
 
 
 def list_chapters(work: BookRun, config: RunConfig) -> int:
-    """Print the chapters of a book."""
     outline = work.outline()
     if config.json:
         names = ("title", "characters", "seconds")

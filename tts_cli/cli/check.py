@@ -1,6 +1,4 @@
-"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch
-imported.
-"""
+"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch used."""
 
 from __future__ import annotations
 
@@ -156,7 +154,6 @@ def inspect_files(folder: Path, preset: str, config: RunConfig) -> int:
 
 
 def log_results(events: Events, name: str, did: str) -> None:
-    """Log how many takes the recognizer transcribed or rated."""
     measured, before = events.of(Event.MEASURED), events.num(Event.MEASURED_BEFORE)
     line = f"{name}: {counted(measured.count, 'take')} {did}"
     if measured.count:
@@ -172,7 +169,6 @@ def log_results(events: Events, name: str, did: str) -> None:
 
 
 def log_problems(problems: list[tuple[str, str]], did: str) -> None:
-    """Log the rows that could not be measured, with their reasons."""
     lines = [f"row {row_id} could not be {did}: {text}" for row_id, text in problems]
     for line in capped(lines, MAX_PROBLEMS, f"{{}} more could not be {did}"):
         log.warning("%s", line)
@@ -251,7 +247,7 @@ def table_row(one: CheckedTake) -> tuple[str, ...]:
 
 
 def unfixed_lines(left: UnfixedRows) -> Iterator[str]:
-    """Yield the rows that more takes do not help, with what does."""
+    """Yield the rows for which more takes do not help, and what does."""
     tried = [
         f"no take of {row.id} passed, of {len(row.files)}; look at its text" for row in left.tried
     ]

@@ -1,6 +1,4 @@
-"""`tts-cli completion`: print the script with which a shell completes commands, flags and
-values.
-"""
+"""`tts-cli completion`: print the script with which a shell completes commands and values."""
 
 from __future__ import annotations
 

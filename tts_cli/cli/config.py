@@ -64,7 +64,6 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
 
 
 def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
-    """Return value and origin of every option of a command."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
     target = root.command.get_command(root, name)

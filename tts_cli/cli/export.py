@@ -39,7 +39,7 @@ _seconds = click.FloatRange(min=0)
 
 
 def _option(*names: str, **settings: Any) -> Any:
-    """An option that a settings file may give unless `scope` differs."""
+    """An option that a settings file may set unless `scope` differs."""
     settings.setdefault("scope", Scope.ANY)
     return click.option(*names, cls=SectionedOption, **settings)
 

@@ -148,19 +148,13 @@ rows_were = partial(counted, one="row was", many="rows were")
 
 
 def rows(count: int) -> str:
-    """Return "1 row", "2 rows"."""
     return counted(count, "row")
 
 
 def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: int = 0) -> str:
-    """Return the first line of a run's summary.
+    """Return the first line of a run's summary: `ok` rows synthesized of those that were due.
 
-    Args:
-        ok: rows synthesized.
-        of: rows that were due.
-        done: rows that were already done.
-        failed: rows that failed.
-        converted: files converted without synthesis.
+    `done` rows were done before, and `converted` files needed no synthesis.
     """
     parts = [SYNTHESIZED.format(ok=ok, rows=rows(of))]
     if done:
@@ -173,12 +167,10 @@ def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: 
 
 
 def all_done(count: int) -> str:
-    """Return the reason of a run that has nothing to do because all rows are done."""
     return ALL_DONE.format(rows=("all " if count > 1 else "") + rows_are(count))
 
 
 def nothing_to_do(done: int) -> str:
-    """Return the summary of a run whose rows are all done."""
     return NOTHING_TO_DO.format(reason=all_done(done))
 
 
@@ -216,7 +208,6 @@ _MAX_VOICELESS = 100  # characters that a message lists
 
 
 def first_of(found: Count) -> str:
-    """Return the first few names of events."""
     return ", ".join(found.first[:4]) + ", ..." * (found.count > 4)
 
 
@@ -237,11 +228,7 @@ def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
 
 
 def invalid_lines(events: Events, manifest: str, voiceless: Collection[str]) -> Iterator[str]:
-    """Yield the errors about invalid rows.
-
-    Args:
-        voiceless: characters that have no voice.
-    """
+    """Yield the errors about invalid rows. `voiceless` are the characters without a voice."""
     yield from row_lines(events, Event.INVALID, manifest)
     if len(voiceless) > 1:
         named = first_few([*map(shown, voiceless)], _MAX_VOICELESS)
@@ -270,7 +257,6 @@ _SKIPPED = {
 
 
 def log_skipped(events: Events, noun: str, by: str) -> None:
-    """Log the rows or takes that a recognizer or an aligner could not measure."""
     for kind, why in _SKIPPED.items():
         if count := events.num(kind):
             log.warning("%s %s", counted(count, noun), why.format(by))

@@ -54,17 +54,14 @@ WARNINGS_LOGGER = "py.warnings"  # Python's logger for warnings of libraries
 
 @dataclass
 class Invocation:
-    """A command line, and what `main` must know about it."""
-
     args: list[str] = field(default_factory=list)  # without the program's name
     origins: dict[str, str] = field(default_factory=dict)  # by setting: flag, variable or file
     is_debug: bool = False
 
 
 class SectionedOption(click.Option):
-    """An option with a heading, whose value may come from a variable.
-
-    The variable is that of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+    """An option with a heading, whose value may come from a variable, `TTS_CLI_SYNTH_VOICE` or
+    `TTS_CLI_VOICE`.
 
     Args:
         scope: files that may set it; None: the scope of the setting of its name, or no file.
@@ -88,9 +85,7 @@ class SectionedOption(click.Option):
         self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return names and help, without parentheses around a default that is described in
-        words.
-        """
+        """Return names and help, without parentheses around a default described in words."""
         record = super().get_help_record(ctx)
         if record is None or not isinstance(self.show_default, str):
             return record
@@ -172,7 +167,6 @@ def shared_variable(name: str) -> str:
 
 
 def variable_of(ctx: click.Context, param: click.Parameter) -> str:
-    """Return the variable that sets a flag here."""
     own = f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
     return own if os.environ.get(own) else shared_variable(str(param.name))
 
@@ -196,10 +190,8 @@ def origins(ctx: click.Context) -> dict[str, str]:
 
 
 def apply_preset(ctx: click.Context) -> None:
-    """Use the settings of --preset, except those that a stronger or the same origin gives.
-
-    Raises:
-        UsageError: another setting contradicts the preset.
+    """Use the settings of --preset, except those of a stronger or the same origin. Raises
+    UsageError if another setting contradicts it.
     """
     name = ctx.params.get("preset")
     if name is None or "loudness" not in ctx.params:
@@ -235,11 +227,9 @@ def _strength(origin: str | None) -> int:
 
 
 def log_origins(ctx: click.Context) -> None:
-    """Check the values of variables, and log every value that no flag gave.
+    """Check the values of variables, and log every value that does not come from a flag.
 
-    Raises:
-        UsageError: a variable has a value that its flag would not accept, or a project's file sets
-            what it must not set for this command.
+    Raises UsageError for an invalid value, or one that a project's file may not set.
     """
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
@@ -341,7 +331,6 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 
 def _is_json(ctx: click.Context) -> bool:
-    """Whether --json is given, or its variable is set."""
     if "--json" in ctx.find_root().ensure_object(Invocation).args:
         return True
     param = next(one for one in ctx.command.params if one.name == "json")
@@ -354,8 +343,6 @@ manifests_argument = click.argument(
 
 
 def group(heading: str, *options: Decorator[Any]) -> Decorator[Any]:
-    """Put options under one heading of the help."""
-
     def apply(function: Any) -> Any:
         for option in reversed(options):
             before = len(getattr(function, "__click_params__", ()))
@@ -374,8 +361,7 @@ def settings(
 
     Args:
         without: settings of the topics that the command does not have.
-        changes: per setting, keyword arguments of click that differ in this command, and `short`, a
-            one-letter flag.
+        changes: per setting, arguments of click that differ here, and `short`, a one-letter flag.
     """
     names = [
         name

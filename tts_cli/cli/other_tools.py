@@ -15,7 +15,6 @@ from tts_cli.setting import setting_meant
 
 
 def _by_name(kind: str) -> dict[str, str]:
-    """Return the advice or command for each name of other tools, by name."""
     table = read_table(Path(__file__).with_suffix(".toml"))[kind]
     return {name: meaning for meaning, names in table.items() for name in names}
 

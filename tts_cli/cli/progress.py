@@ -51,11 +51,7 @@ class Ticker:
 
 @contextlib.contextmanager
 def long_step(what: str, progress: str) -> Iterator[None]:
-    """Log every 30 s that a step of unknown length is still running.
-
-    Args:
-        progress: as in `RunConfig`.
-    """
+    """Log every 30 s that a step of unknown length is still running."""
     if progress == "none":
         yield
         return
@@ -70,14 +66,7 @@ def long_step(what: str, progress: str) -> Iterator[None]:
 
 
 class Progress:
-    """Context manager that shows the progress of a run: a bar on a terminal, otherwise lines in the
-    log.
-
-    Args:
-        num_rows: rows that will end.
-        progress: as in `RunConfig`.
-        is_quiet: show nothing.
-    """
+    """Context manager that shows the progress of a run: a bar on a terminal, or log lines."""
 
     def __init__(self, num_rows: int, progress: str, is_quiet: bool = False) -> None:
         self.num_rows = num_rows
@@ -106,13 +95,7 @@ class Progress:
         self._stack.close()
 
     def update(self, ended: int, failed: int, audio_s: float) -> None:
-        """Show the state after one more row.
-
-        Args:
-            ended: rows that have ended.
-            failed: of those, rows that failed.
-            audio_s: seconds of audio so far.
-        """
+        """Show the state after one more row: rows that ended, failed ones, and seconds of audio."""
         self._state = (ended, failed, audio_s)
         if self._bar is None:
             return

@@ -25,19 +25,15 @@ ALL = "all"
 
 
 class RememberingCommand(SectionedCommand):
-    """A command whose output folder remembers its settings."""
-
     def invoke(self, ctx: click.Context) -> Any:
         remember(ctx)
         return super().invoke(ctx)
 
 
 def remember(ctx: click.Context) -> None:
-    """Use the settings of the folder's last run that neither flags nor variables give, and log
-    them.
+    """Use and log the settings of the folder's last run that neither flags nor variables set.
 
-    Raises:
-        UsageError: --forget names an unknown setting, or a remembered value cannot be used.
+    Raises UsageError if --forget names an unknown setting, or a remembered value cannot be used.
     """
     given, forgotten = origins(ctx), forgotten_by(ctx.params.get("forget") or ())
     stronger = {

@@ -132,7 +132,6 @@ def command(
 
 
 def _show(config: RunConfig, facts: dict[str, Any], text: str) -> None:
-    """Print a result."""
     if config.json:
         echo_json(facts)
     else:

@@ -150,7 +150,7 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
 
 
 class TextScreen(RunScreen):
-    """Shows no progress, because there is one row."""
+    """Shows no progress, because a run of `say` has one row."""
 
     def progress(self, num_rows: int) -> Progress:
         return Progress(num_rows, "none")
@@ -158,18 +158,12 @@ class TextScreen(RunScreen):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the audio is written."""
-
     path: Path | None  # None: stdout
     format: str
 
     @classmethod
     def of(cls, target: str | None, format: str | None) -> Destination:
-        """Return the destination that -o and --format name.
-
-        Raises:
-            UsageError: they name different formats, or none.
-        """
+        """Return the destination that -o and --format name. Raises UsageError if they disagree."""
         if target == STDIO:
             return cls(None, format or "wav")
         if target is None:
@@ -187,7 +181,6 @@ class Destination:
         return cls(Path(target), suffix)
 
     def check(self) -> None:
-        """Raise UsageError or SetupError if the destination cannot be written."""
         if self.path is None:
             if sys.stdout.isatty():
                 raise UsageError(

@@ -20,9 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def has_screen() -> bool:
-    """Whether stderr is a terminal with columns. Containers and CI may have one with none, on which
-    a bar would be invisible.
-    """
+    """Whether stderr is a terminal with columns. Containers and CI may have one without."""
     if not sys.stderr.isatty():
         return False
     try:
@@ -32,7 +30,6 @@ def has_screen() -> bool:
 
 
 def can_ask() -> bool:
-    """Whether a user can read a question and answer it."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -61,7 +58,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def show_grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with lines to a terminal. No columns: no header."""
+    """Print a table with lines to a terminal, without a header if it has no columns."""
     from rich import console, table, text
 
     grid = table.Table(

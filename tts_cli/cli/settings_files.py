@@ -1,14 +1,12 @@
 """Read settings from files called `tts-cli.toml` and from the environment.
 
-A value comes from the first of these that has one: the flag, the environment (`TTS_CLI_SYNTH_VOICE`
-for one command, `TTS_CLI_VOICE` for all), the project's file (the nearest in the working folder or
-above it), the user's file in the configuration folder. Keys at the top of a file apply to every
+`tts-cli config --help` has the order of precedence. Keys at the top of a file apply to every
 command that has such a flag; keys under `[synth]` apply to that command and take precedence.
 `validate` also uses `[synth]`, and checks there what only `synth` has. The values are passed as
 click's default_map.
 
 A project's file is untrusted. It is read only if it belongs to the user, every run logs what it
-sets, and it can set only settings with `Scope.ANY`: nothing that chooses what is written, accepts
+sets, and it can set only settings with `Scope.ANY`: none that chooses what is written, accepts
 terms, sends texts and voices somewhere, widens what rows may read, or hides messages.
 """
 
@@ -42,8 +40,6 @@ _SECTIONS = {"validate": ("synth", "validate")}  # tables of a command, if not o
 
 @dataclass
 class FileSettings:
-    """The settings that files give for one command."""
-
     values: dict[str, Any] = field(default_factory=dict)  # by parameter
     # File and line by parameter, including values that a project's file must not set here.
     places: dict[str, str] = field(default_factory=dict)
@@ -54,9 +50,7 @@ def user_file() -> Path:
 
 
 def project_file() -> Path | None:
-    """Return the nearest settings file in the working folder or above it, or the one that the
-    environment names.
-    """
+    """Return the file that the environment names, or the nearest in or above the working folder."""
     named = os.environ.get(FILE_VARIABLE)
     if named is not None:
         return None if named in ("", OFF) else Path(named).expanduser()
@@ -91,9 +85,7 @@ def _is_trusted(path: Path) -> bool:
 
 
 def settings_files() -> list[tuple[Path, bool]]:
-    """Return the settings files, the last one taking precedence, and whether each is the user's
-    own.
-    """
+    """Return the settings files, the strongest last, and whether each is the user's own."""
     found = []
     if os.path.lexists(user_file()):
         found.append((user_file(), True))
@@ -105,13 +97,10 @@ def settings_files() -> list[tuple[Path, bool]]:
 def load_settings(
     ctx: click.Context, names: tuple[str, ...], command: click.Command
 ) -> FileSettings:
-    """Return the settings that the files give for a command.
+    """Return the settings that the files have for a command, given as words: ("voices", "add").
 
-    Args:
-        names: words of the command after the program's name: ("voices", "add").
-    Raises:
-        UsageError: a file cannot be read, a key is unknown, or its flag would not accept the value;
-            the message has file and line.
+    Raises UsageError with file and line if a file cannot be read, a key is unknown, or its flag
+    would not accept the value.
     """
     found = FileSettings()
     params = _flags(command)
@@ -141,9 +130,7 @@ def load_settings(
 
 
 def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
-    """Return where a setting may come from; the scope of a flag takes precedence over the
-    setting's.
-    """
+    """Return where a setting may come from. A flag's own scope takes precedence."""
     if found := getattr(flags.get(name), "scope", None):
         return Scope(found)
     return SETTINGS[name].scope if name in SETTINGS else Scope.ONE_RUN
@@ -158,12 +145,8 @@ def _flags(command: click.Command) -> dict[str, click.Option]:
 
 
 def use_settings(ctx: click.Context, name: str, command: click.Command, args: list[str]) -> None:
-    """Pass the settings of files to a command, and to the subcommand that the arguments name.
-
-    Args:
-        ctx: context of the group that has the command.
-    Raises:
-        UsageError: see `load_settings`.
+    """Pass the settings of files to a command, and to the subcommand that the arguments name. `ctx`
+    is the context of the group that has the command. Raises as `load_settings`.
     """
     found = load_settings(ctx, (name,), command)
     values, places = found.values, found.places
@@ -182,8 +165,7 @@ def _entries(
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the keys and values that apply to a command, the last one taking precedence.
 
-    Args:
-        below: its subcommands, whose tables are not keys of the command.
+    The tables of the subcommands `below` are not keys of the command.
     """
     for key, value in file.values.items():
         is_setting = key in SETTINGS or setting_meant(flag(key), SETTINGS) is not None
@@ -243,7 +225,7 @@ def _checked(ctx: click.Context, param: click.Option, value: Any, path: Path, pl
 
 
 def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
-    """Return a TOML value as the flag's type; paths are relative to the file's folder."""
+    """Return a TOML value as the flag's type. Paths are relative to the file's folder."""
     name = str(param.name)
     if name == "map" and isinstance(value, dict):
         value = map_text({str(key): str(target) for key, target in value.items()})
@@ -275,11 +257,7 @@ def _is_folder(path: Path, value: str) -> bool:
 
 
 def warn_of_unknown_variables(ctx: click.Context) -> None:
-    """Warn about variables that look like ours but set nothing.
-
-    Args:
-        ctx: context of the program.
-    """
+    """Warn about variables that look like ours but set nothing."""
     names = {shared_variable(name): shared_variable(name) for name in ("settings", *_COUNTS)}
     for name, one in SETTINGS.items():
         names |= _called(PREFIX, name, one.others)
@@ -302,9 +280,7 @@ def _called(prefix: str, name: str, others: str) -> dict[str, str]:
 
 
 def _variables(ctx: click.Context, command: click.Command, prefix: str) -> dict[str, str]:
-    """Map the variables of all flags of a command and its subcommands to the flags' own; see
-    `_called`.
-    """
+    """Map all variables of a command and its subcommands as `_called` does."""
     found: dict[str, str] = {}
     for name, param in _flags(command).items():
         found |= _called(prefix, name, getattr(param, "others", ""))

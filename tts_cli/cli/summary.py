@@ -1,4 +1,7 @@
-"""Print the end of a run: the results, their place, and what to type next."""
+"""Print the end of a run: the results, their place, and what to type next.
+
+`args` is always the command line, without the program's name.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,7 @@ MAX_RETRIES = 100
 
 
 def show_result(result: RunResult, args: Sequence[str]) -> int:
-    """Print the results of a run and the next step. Return the exit code, or raise its error.
-
-    Args:
-        args: the command line, without the program's name.
-    """
+    """Print the results of a run and the next step. Return the exit code, or raise its error."""
     config, exit_code = result.plan.config, result.exit_code
     if config.voices_only:
         return _show_voices(result)
@@ -78,12 +77,7 @@ def _spoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
 
 
 def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
-    """Return the lines about rows that were checked during the run.
-
-    Args:
-        verified: None without --verify.
-        args: the command line, without the program's name.
-    """
+    """Return the lines about rows that were checked during the run; none without --verify."""
     if verified is None:
         return []
     fixed, suspects = verified.mended, verified.suspects
@@ -159,9 +153,6 @@ def summary_lines(
     """Return the lines of a run's summary.
 
     Args:
-        totals: of the run, see `run_totals`.
-        events: of the run.
-        out: the output folder.
         is_retry: the run had --retry-failed, so skipped rows are those that had not failed.
         verified: the rows after --verify, which may have fixed some that failed before.
     """
@@ -174,23 +165,16 @@ def summary_lines(
 
 
 def again_lines(early: int, reread: int) -> list[str]:
-    """Return the lines about done rows that a newer version synthesizes again.
-
-    Args:
-        early: rows of a version that was never published.
-        reread: rows whose text is read differently now.
+    """Return the lines about done rows that a newer version synthesizes again: `early` ones of an
+    unpublished version, and `reread` ones whose text is read differently now.
     """
     lines = [msg.EARLY_VERSION.format(rows=msg.rows_were(early))] if early else []
     return lines + ([msg.REREAD.format(rows=msg.rows_were(reread))] if reread else [])
 
 
 def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
-    """Return the lines about takes.
-
-    Args:
-        num_takes: takes synthesized in addition to the rows' own.
-        rows: rows that more takes were requested for.
-        room: bytes of the alternative takes.
+    """Return the lines about `num_takes` further takes of `rows`; `room` is the size of all
+    alternatives in bytes.
     """
     lines = []
     if num_takes:
@@ -205,11 +189,7 @@ def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
 
 
 def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
-    """Return the lines about rows that the manifest no longer has.
-
-    Args:
-        strays: None if the run did not look for them.
-    """
+    """Return the lines about rows that the manifest no longer has, if the run counted them."""
     if strays is None:
         return []
     left, unknown = strays.left, strays.unknown
@@ -286,20 +266,13 @@ def _failure_lines(events: Events, verified: Verified | None) -> Iterator[str]:
 
 
 def _num_failed(events: Events) -> int:
-    """Return the number of valid rows and takes that failed."""
     return events.num(Event.FAILED) - events.num(Event.FIXED)
 
 
 def next_step(
     args: Sequence[str], config: RunConfig, events: Events, *, is_stopped: bool
 ) -> str | None:
-    """Return what to type next, or None if nothing is left to do.
-
-    Args:
-        args: the command line as it was given, without the program's name.
-        events: of the run.
-        is_stopped: the run ended before it had tried every row.
-    """
+    """Return what to type next, or None. `is_stopped`: not every row was tried."""
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
     num_failed = _num_failed(events)
@@ -325,7 +298,6 @@ def next_step(
 
 
 def _without(args: Sequence[str], flag: str) -> list[str]:
-    """Return a command line without an option and its value."""
     values = {index + 1 for index, arg in enumerate(args) if arg == flag}
     return [
         arg
@@ -347,7 +319,6 @@ def _without_redo(args: Sequence[str]) -> list[str]:
 
 
 def _command(args: Sequence[str]) -> str:
-    """Return a command line that can be pasted into a shell."""
     return shlex.join(["tts-cli", *args]) + msg.ON_STDIN * ("-" in args)
 
 

@@ -38,10 +38,9 @@ log = logging.getLogger(__name__)
 
 
 def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
-    """Ask on a terminal what to do about done rows that the given settings would change.
+    """Ask on a terminal what to do about done rows that given settings would change.
 
-    Raises:
-        SettingsChanged: the user wants to stop, or there is no terminal.
+    Raises SettingsChanged if the user wants to stop, or without a terminal.
     """
     if not can_ask():
         raise error
@@ -55,7 +54,6 @@ def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Reject --text and suggest `say`."""
     if value is not None and not ctx.resilient_parsing:
         raise UsageError(
             "synth has no --text: it synthesizes the rows of a manifest",
@@ -100,10 +98,8 @@ def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
 def run(
     source: Manifest, config: RunConfig, out: Path, own: str = "", book: BookFacts | None = None
 ) -> int:
-    """Synthesize, or only plan for a dry run, and print the result. Return the exit code.
-
-    Args:
-        own, book: see `app.synthesize.synthesize`.
+    """Synthesize, or only plan for a dry run, and print the result. Return the exit code. For `own`
+    and `book` see `app.synthesize.synthesize`.
     """
     from tts_cli.app.synthesize import look, synthesize
 
@@ -125,9 +121,7 @@ def run(
 
 
 def rerun_words(given: Invocation, out: Path) -> list[str]:
-    """Return the words that run a command again: `again DIR` if the folder remembers all of its
-    flags.
-    """
+    """Return `again DIR` if the folder remembers all flags, or else the command as it was given."""
     flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
     short = short_command(out) if all(map(is_remembered, flags)) else None
     return short or given.args

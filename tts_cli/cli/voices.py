@@ -1,6 +1,4 @@
-"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files from
-a recording, a synthesized row or a description.
-"""
+"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files."""
 
 from __future__ import annotations
 
@@ -119,7 +117,6 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
 
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
-    """Return labels and texts about a checkpoint."""
     instruct = "supported" if info.takes_instruct else "ignored by this model"
     cloning = "no"
     if info.can_clone:
@@ -164,7 +161,6 @@ def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
-    """Print which voice file was written, or already existed."""
     if is_json:
         echo_json({"path": path, **facts})
         return

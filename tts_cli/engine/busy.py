@@ -1,9 +1,8 @@
 """Measure the share of time in which the device had work.
 
-Every prefill, launch of frames and vocoder batch is a span of device events. The share is the union
-of the spans over the time from the first launch to the end of the run. The vocoder's stream
-overlaps the others, so time that both streams cover counts once. A gap inside a span counts as
-busy, and work outside of all spans (clearing slots, copies) as idle.
+The share is the union of the device spans (prefills, launches of frames, vocoder batches) over the
+time from the first launch to the end of the run. Time that two streams cover counts once. A gap
+inside a span counts as busy, and work outside of all spans (clearing slots, copies) as idle.
 """
 
 from __future__ import annotations
@@ -28,13 +27,11 @@ class Cover:
         self._waiting: list[tuple[float, float]] = []  # a heap: the first start on top
 
     def add(self, start: float, end: float) -> None:
-        """Add an interval."""
         heapq.heappush(self._waiting, (start, end))
         if len(self._waiting) > REORDERED:
             self._sweep()
 
     def length(self) -> float:
-        """Return the length of the union of all intervals so far."""
         while self._waiting:
             self._sweep()
         return self._covered
@@ -55,7 +52,7 @@ class BusyMeter:
         self._pending: deque[DeviceSpan] = deque()
 
     def start(self) -> None:
-        """Begin to count; only the first call has an effect."""
+        """Begin to count. Only the first call has an effect."""
         if self._run is None:
             self._run = DeviceSpan(self.device)
 
@@ -68,12 +65,12 @@ class BusyMeter:
             self._cover.add(*self._pending.popleft().within(self._run))
 
     def end(self) -> None:
-        """End the run; the current stream has waited for all others."""
+        """End the run. The current stream must have waited for all others."""
         if self._run is not None:
             self._run.end()
 
     def share(self) -> float | None:
-        """Return the busy share, 0 to 1; None: nothing ran. Waits for the device."""
+        """Return the busy share, 0 to 1, or None if nothing ran. Waits for the device."""
         if self._run is None:
             return None
         while self._pending:

@@ -1,10 +1,9 @@
 """Choose the kernels of a session's model, and continue without Triton if it fails.
 
-A small kernel is compiled and launched as soon as a device is opened, while weights are read, and
-its result is awaited before the model runs its first kernel. If a later kernel fails, the caller
-gives up Triton with `leave_triton` and starts its work again: the model then runs the PyTorch
-references, and graphs are captured again. Kernels that were requested by name are not replaced,
-and with `--reproducible` none are replaced once a device is open.
+A test kernel is compiled and launched as soon as a device is opened, while weights are read. If a
+later kernel fails, the caller calls `leave_triton` and starts its work again with the PyTorch
+references. Kernels that were requested by name are never replaced, nor any with `--reproducible`
+once a device is open.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def choose_kernels(name: str, device: torch.device) -> Kernels:
 
 
 def probe_kernels(kernels: Kernels, device: torch.device) -> Probe:
-    """Begin to try Triton on a GPU, if its kernels are used."""
+    """Start the test kernel on a GPU, if Triton kernels are used."""
     if device.type != "cuda" or kernels.mode == "reference":
         return None
     if kernels.is_triton_on:
@@ -45,10 +44,9 @@ def probe_kernels(kernels: Kernels, device: torch.device) -> Probe:
 
 
 def settle_kernels(probe: Probe, model: SpeechModel, device: torch.device) -> None:
-    """Wait for a probe, before the model runs its first kernel, and leave Triton if it failed.
+    """Wait for the test kernel before the model runs its first one, and leave Triton if it failed.
 
-    Raises:
-        SetupError: kernels that were requested by name cannot run here.
+    Raises SetupError if kernels that were requested by name cannot run here.
     """
     if probe is not None and (failure := probe.result()) is not None:
         leave_triton(failure, model, is_fixed=False)
@@ -59,12 +57,8 @@ def settle_kernels(probe: Probe, model: SpeechModel, device: torch.device) -> No
 def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
     """Make a model run the PyTorch references, and log that. Its graphs are captured again.
 
-    Args:
-        failure: error of a kernel.
-        is_fixed: rows must not depend on the kernels.
-    Raises:
-        SetupError: kernels were requested by name.
-        StoppedEarly: rows would sound different.
+    Raises SetupError if kernels were requested by name, and StoppedEarly if `is_fixed`, because
+    rows would sound different.
     """
     remedy = remedy_for(failure)
     if model.kernels.is_portable:
@@ -93,11 +87,8 @@ def with_fallback(
     is_fixed: bool = False,
     undo: Callable[[], object] = lambda: None,
 ) -> Result:
-    """Do work that can be repeated; if a kernel fails, repeat it without Triton. Raises as
-    `leave_triton` does.
-
-    Args:
-        undo: called before the repetition.
+    """Do work that can be repeated. If a kernel fails, call `undo` and repeat the work without
+    Triton. Raises as `leave_triton`.
     """
     try:
         return work()

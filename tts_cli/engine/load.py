@@ -1,11 +1,8 @@
 """From settings to a model that is ready: device, dtype, weights, memory, graphs.
 
-The order is a contract: load, size, allocate, capture. The number of slots is the requested one or
-as many as fit: the cache of every slot has the length of the longest row, so one very long row can
-lower the number of rows at a time, which is logged.
-
-Settings of the whole process are changed while a run needs them, and restored after the last of
-overlapping runs.
+The order is a contract: load, size, allocate, capture. Without a requested number of slots, as many
+are made as fit. The cache of every slot has the length of the longest row, so one very long row can
+lower that number, which is logged.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ T = TypeVar("T")
 
 
 class ScopedSetting(Generic[T]):
-    """A setting of the process, and its value while at least one thread holds it."""
+    """A setting of the process that is changed while at least one thread holds it."""
 
     def __init__(self, read: Callable[[], T], write: Callable[[T], None], value: T) -> None:
         self._read = read
@@ -65,7 +62,6 @@ class ScopedSetting(Generic[T]):
             self._num_holders += 1
 
     def release(self) -> None:
-        """Restore the setting if this is the last holder."""
         with self._mutex:
             assert self._num_holders, "released more often than held"
             self._num_holders -= 1
@@ -75,7 +71,6 @@ class ScopedSetting(Generic[T]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the setting inside the block."""
         self.hold()
         try:
             yield
@@ -92,7 +87,7 @@ def choose_device(config: RunConfig) -> torch.device:
     index = int(number or 0)  # torch uses eight bits of it: cuda:300 would be cuda:44
     if kind == "cuda":
         count = int(torch.cuda.is_available())
-        if count and index:  # who has any has the first: counting them takes 0.1 s
+        if count and index:  # the first always exists; counting takes 0.1 s
             count = torch.cuda.device_count()
         if index >= count:
             found = f"{count} CUDA devices found" if count else "no CUDA device found"
@@ -105,7 +100,6 @@ def choose_device(config: RunConfig) -> torch.device:
 
 
 def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
-    """Return the dtype of `--dtype` on a device."""
     if config.dtype == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return torch.float32 if config.dtype == "float32" else torch.bfloat16
@@ -113,7 +107,6 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def on_device(device: torch.device) -> Iterator[None]:
-    """Use a device in this thread inside the block."""
     if device.type != "cuda":
         yield
         return
@@ -127,7 +120,6 @@ def read_tf32() -> tuple[bool, bool]:
 
 
 def write_tf32(are_allowed: tuple[bool, bool]) -> None:
-    """Set the same."""
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = are_allowed
 
 
@@ -143,7 +135,7 @@ COMPILED_STEP = 20  # kernels between two messages about compiling
 
 @dataclass
 class Loaded:
-    """A model with its slots and its encoded voices. One thread at a time."""
+    """A model with its slots and its encoded voices. Not thread-safe."""
 
     model: SpeechModel
     device: torch.device
@@ -166,8 +158,8 @@ class Loaded:
         """Allocate slots and capture graphs for the rows of a run.
 
         Args:
-            is_whole: capture every graph that rows of these needs could use; else only the first
-                one, and the others at their second use.
+            is_whole: capture every graph that such rows could use. Otherwise only the first is
+                captured now, and the others at their second use.
         Raises:
             SetupError: not even one row fits into device memory, or fewer than a fixed batch.
         """
@@ -175,14 +167,13 @@ class Loaded:
             _prepare(self, needs, is_whole)
 
     def drop_slots(self) -> None:
-        """Free the memory of slots and graphs; `prepare` must follow."""
+        """Free the memory of slots and graphs. `prepare` must follow."""
         self.model.allocate(1, POSITION_STEP, 1)
         self.room = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts about the device for run.json."""
         device = self.device
         facts: dict[str, Any] = {
             "device": str(device),  # [text] device, such as `cuda:0` or `cpu`
@@ -227,13 +218,13 @@ class Loaded:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Peak of the device's memory in use; None: not measured."""
+        """Return the peak of the device memory in use, or None if it is not measured."""
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
 
     def close(self) -> None:
-        """Free the model and the device's memory; other references to the model keep it."""
+        """Free the model and the device memory. Other references to the model keep both in use."""
         del self.model, self.voices
         gc.collect()  # reference cycles hold tensors
         if self.device.type == "cuda":
@@ -242,10 +233,9 @@ class Loaded:
 
 
 def open_checkpoint(config: RunConfig) -> Loaded:
-    """Load the weights of a checkpoint, whose licence `checkpoint.approved_info` has checked.
+    """Load the weights of a checkpoint whose licence `checkpoint.approved_info` has checked.
 
-    Raises:
-        SetupError: it cannot be loaded, or cannot keep the promise of `--reproducible`.
+    Raises SetupError if it cannot be loaded, or cannot keep the promise of `--reproducible`.
     """
     startup.reach("imported_s")
     device = choose_device(config)
@@ -296,7 +286,7 @@ def open_checkpoint(config: RunConfig) -> Loaded:
     batch = BatchSize(max_batch, is_fixed)
     loaded = Loaded(model, device, dtype, batch, load_s, is_chosen)
     if is_cuda:
-        loaded.at_end = weakref.finalize(loaded, TF32.release)  # once, closed or forgotten
+        loaded.at_end = weakref.finalize(loaded, TF32.release)  # once: on `close` or collection
         _note_memory(loaded, "weights")
     return loaded
 
@@ -352,10 +342,10 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
 
 
 def _wanted_rows(loaded: Loaded, needs: Needs) -> int:
-    """Return the rows at a time if memory does not matter.
+    """Return the number of rows at a time if memory does not matter.
 
-    Of 1,024 rows of 5 to 15 s an H200 makes 2,287 s per second with 512 slots, 1,998 with 256. With
-    fewer rows many slots would be empty at the end.
+    Large runs are faster with twice the default; in small ones many slots would be empty at the
+    end.
     """
     rows = loaded.batch.rows
     is_free = loaded.device.type == "cuda" and not loaded.is_batch_chosen
@@ -365,7 +355,7 @@ def _wanted_rows(loaded: Loaded, needs: Needs) -> int:
 
 
 def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a row depends on its batch unless shapes are fixed. Raises SetupError: it always
+    """Whether a row depends on its batch unless shapes are fixed. Raises SetupError if it always
     does.
 
     On a CPU, products and attention sum in the same order in any batch, but only in float32.
@@ -383,13 +373,12 @@ def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def _say_compiled(found: Compilation) -> None:
-    """Log compilation of kernels: the first one, and some later ones."""
     if found.compiled % COMPILED_STEP == 1:
         log.info("compiling kernels that are not in the cache (%d so far)", found.compiled)
 
 
 def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
-    """Choose by free memory the rows at a time, and the lanes of the vocoder."""
+    """Choose the rows at a time and the lanes of the vocoder by free memory."""
     if loaded.device.type != "cuda":
         return
     model, batch = loaded.model, loaded.batch
@@ -438,9 +427,7 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
 
 def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool) -> bool:
-    """Allocate and capture. Returns whether there is memory for it. Raises StoppedEarly if a kernel
-    fails that may not be replaced.
-    """
+    """Allocate and capture. Return whether memory suffices. Raises StoppedEarly."""
     rows, model = loaded.batch.rows, loaded.model
 
     def make() -> None:
@@ -476,17 +463,16 @@ def _halve(loaded: Loaded) -> None:
 
 
 def _level(loaded: Loaded) -> int:
-    """Return the log level for fewer rows at a time."""
+    """Return the log level of the message about fewer rows at a time."""
     return logging.WARNING if loaded.is_batch_chosen else logging.INFO
 
 
 def _note_memory(loaded: Loaded, what: str) -> None:
-    """Record the bytes in use after making weights or slots."""
     if loaded.device.type == "cuda":
         loaded.memory[what] = torch.cuda.memory_allocated(loaded.device)
 
 
 def _recorded(loaded: Loaded) -> tuple[int, float]:
-    """Return the number of graphs captured so far, and the milliseconds."""
+    """Return the number of graphs captured so far, and their capture time in milliseconds."""
     captures = [one for runner in loaded.model.graph_runners() for one in runner.stats.captures]
     return len(captures), sum(one["capture_ms"] for one in captures)

@@ -2,9 +2,7 @@
 
 The host never waits inside a frame. On a GPU it launches a few frames, requests a copy of the
 slots' status, and reads the copy of the previous launch, so that the device always has work queued.
-A finished row therefore idles for a few frames. Prefill and frames run on one stream, and the
-vocoder on another. On a CPU the status is read after every frame, and a small vocoder has its own
-thread.
+A finished row therefore idles for a few frames. On a CPU the status is read after every frame.
 """
 
 from __future__ import annotations
@@ -43,8 +41,8 @@ log = logging.getLogger(__name__)
 # many frames, and everything that the host does between two launches must fit into their time.
 # Nothing else depends on it.
 POLL_FRAMES = 2
-# Rows that the scheduler looks ahead, 10 KB of prompt each: if they are not all of the run's, long
-# rows may come last. Sorting them takes 0.6 ms per admission.
+# Rows that the scheduler looks ahead, 10 KB of prompt each. If the run has more, long rows may come
+# last. Sorting them takes 0.6 ms per admission.
 WINDOW = 4096
 # Rows taken into the window between two launches, 0.1 ms each: taking all of them could last as
 # long as others come.
@@ -67,18 +65,17 @@ class InFlightStep:
 
 
 class Engine:
-    """Run attempts to their ends on one model, in the thread that calls `run`, and on a CPU in a
-    vocoder thread; any thread may set `stop`.
+    """Run attempts on one model, in the thread that calls `run`. Any thread may set `stop`.
 
-    Every attempt that goes to `sink` must be answered by one list in `retries`, which is empty
-    without a retry.
+    Every attempt that goes to `sink` must be answered by one list in `retries`, empty if there is
+    no retry.
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
         batch: slots in use; halved here if memory is short and it may change.
         input: attempts; None is the end.
-        sink: takes every attempt that is not retried; may block to slow the engine down. A vocoder
-            thread calls it concurrently.
+        sink: takes every attempt that is not retried; may block to slow the engine down. On a CPU
+            the vocoder thread calls it, too.
         retry: returns the next attempt after a finished one, or None to accept it.
         chore: other work on the device, done between two launches of frames.
         is_int16: convert samples to 16-bit numbers on the device.
@@ -121,10 +118,9 @@ class Engine:
     def run(self) -> None:
         """Work until the input has ended and every row is settled, or until `stop` is set.
 
-        Raises:
-            StoppedEarly: not even one row fits into memory, or fewer than a fixed batch needs; or a
-                kernel failed that may not be replaced.
-            SetupError: a kernel failed, and kernels were requested by name.
+        Raises StoppedEarly if memory is too small for one row or for a fixed batch. If a kernel
+        fails that may not be replaced, raises StoppedEarly, or SetupError if it was requested by
+        name.
         """
         try:
             with self.streams.frames():
@@ -143,7 +139,7 @@ class Engine:
                     self.chore()
                 self._fill_window()
                 self._take_retries(is_idle=step is None)
-                is_over = self.is_dry and not self.num_unsettled  # no attempt can come any more
+                is_over = self.is_dry and not self.num_unsettled  # no more attempts can come
                 if self.scheduler.is_done and step is None and is_over:
                     break
                 step = self._turn(step)
@@ -165,7 +161,7 @@ class Engine:
         self.busy.end()
 
     def _fill_window(self) -> None:
-        """Take ready rows into the window. If no row runs, wait for rows."""
+        """Move ready rows into the window. Wait for rows only if none is running."""
         scheduler, num_waiting = self.scheduler, self.scheduler.num_waiting
         is_idle, most = not scheduler.num_live, scheduler.window
         # With one slot the order does not matter.
@@ -191,7 +187,7 @@ class Engine:
             num_waiting += 1
 
     def _take_retries(self, is_idle: bool) -> None:
-        """Take retries; waits for them if the engine has nothing else to do."""
+        """Take retries. Wait for them if the engine has nothing else to do."""
         is_idle = is_idle and self.scheduler.is_done and self.is_dry
         while self.num_unsettled:
             try:
@@ -204,9 +200,9 @@ class Engine:
                 is_idle = False
 
     def _turn(self, previous: InFlightStep | None) -> InFlightStep | None:
-        """Admit, compact, launch frames, and read the status of the launch before. Vocoder batches
-        are queued after the launch: preparing one takes the host 3 to 10 ms, and longer while other
-        threads run Python.
+        """Admit, compact, launch frames, and read the status of the previous launch.
+
+        Vocoder batches are queued after the launch: preparing one takes the host 3 to 10 ms.
         """
         self._admit()
         moves = self.scheduler.compact(self.is_dry)
@@ -225,7 +221,7 @@ class Engine:
         admitted = self.scheduler.admit()
         if not admitted:
             return
-        if self.is_async:  # on a CPU the share would say nothing
+        if self.is_async:  # the share is meaningless on a CPU
             self.busy.start()
         now = time.perf_counter()
         span = DeviceSpan(self.device)
@@ -310,7 +306,6 @@ class Engine:
         self._begin_again(self.batch.rows)
 
     def _begin_again(self, slots: int) -> None:
-        """Free all of these slots; their rows start again."""
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
         for attempt in self.scheduler.evict():
@@ -322,7 +317,6 @@ class Engine:
         self.scheduler.offer(attempt, attempt.estimated_frames, tokens, is_urgent=True)
 
     def _too_many(self, reason: str) -> tuple[str, str]:
-        """Return error and remedy if the batch cannot shrink."""
         if self.batch.rows == 1:
             return (
                 f"the device does not have enough memory for even one row: {reason}",
@@ -336,7 +330,6 @@ class Engine:
         )
 
     def facts(self) -> dict[str, Any]:
-        """Return the totals for run.json."""
         return {
             "steps": self.steps,  # [frames] steps, each for any number of rows
             "row_steps": self.row_steps,  # [frames] frames of rows in these steps

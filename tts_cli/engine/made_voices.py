@@ -45,7 +45,7 @@ MIN_MADE_S = 3.0  # of a voice's audio, at most MAX_MADE_S
 
 
 class Words(NamedTuple):
-    """The text of a voice, and its owner."""
+    """The text of a voice, and the owner of the voice."""
 
     name: str
     text: str
@@ -76,12 +76,9 @@ def voice_task(words: Words, maker: VoiceDesigner) -> Task:
 
 
 def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Result]]:
-    """Synthesize the texts of voices with the checkpoint that generates them. A result has an error
-    if no attempt succeeded.
+    """Synthesize texts with the checkpoint that generates voices. Failed results have an error.
 
-    Raises:
-        SetupError, RowError: a text needs more capacity than is possible.
-        Cancelled: the session was stopped.
+    Raises SetupError or RowError if a text needs more capacity than is possible, and Cancelled.
     """
     config, info = session.config, session.info
     tasks = [voice_task(words, VoiceDesigner(config, info)) for words in asked]
@@ -123,7 +120,6 @@ def require_usable(
 
 
 def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
-    """Return a voice for its file."""
     return StoredVoice(
         embedding=voice.embedding.numpy(),
         codes=None if voice.codes is None else voice.codes.numpy().astype("int16"),
@@ -138,7 +134,6 @@ def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
 
 
 def created_by() -> str:
-    """Return tool and version."""
     return f"tts-cli {versions()['tts-cli'] or '(source)'}"
 
 
@@ -151,7 +146,7 @@ def coded_voice(
 
 
 def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> StoredVoice:
-    """The same for its file, identified by codes and text."""
+    """Return the same voice for its file, identified by codes and text."""
     digest = hashlib.sha256(codes.astype("<i8").tobytes() + text.encode()).hexdigest()
     return stored_voice(coded_voice(codes, text, info, digest), info)
 
@@ -162,7 +157,7 @@ RunWork = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
 def run_in(session: LocalSession) -> RunWork:
-    """Work runs in this session if it has the checkpoint, else in a temporary one."""
+    """Return a function that runs work in this session, or in a temporary one if models differ."""
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
         if config is session.config:
@@ -176,11 +171,8 @@ def run_in(session: LocalSession) -> RunWork:
 def make_voices(
     voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, run_work: RunWork
 ) -> None:
-    """Generate missing voices.
-
-    Raises:
-        Cancelled: the session was stopped.
-        StoppedEarly: no attempt at a voice succeeded; the others are stored.
+    """Generate missing voices. Raises Cancelled, and StoppedEarly if all attempts at a voice
+    failed; the other voices are then stored.
     """
     unspoken = [ask for ask in asks if ask.is_gone]
     config, info = voices.config, voices.info
@@ -210,7 +202,6 @@ def make_voices(
 
 
 def _keep(ask: Ask, task: Task, spoken: Result, voices: FreeVoices) -> None:
-    """Store a generated voice."""
     info, samples, codes = voices.maker.info, spoken.samples, spoken.codes
     if samples is None or codes is None:
         raise _failed(ask, "it has no audio")

@@ -1,16 +1,13 @@
 """Open tasks into attempts, and close them into results.
 
-A task has one piece or several; a piece has one attempt or several. The engine treats every piece
-separately: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
-task are joined when the last of them is finished. Before that their rates are compared: the rate of
-a voice is stable within a text, so a piece that is far faster than the others has lost words,
-although it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice
-(18,900 characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35,
-had lost the last 9 of its 33 words.
+A task has one or more pieces, and a piece one or more attempts. Each piece is measured and retried
+alone, and batched with the pieces of any task. When the last piece of a task is finished, their
+rates are compared: the rate of a voice is stable within a text, so a piece that is far faster than
+the others has lost words and is retried. Then the pieces are joined.
 
 Memory is bounded: a task of several pieces is opened only while there are too few unfinished pieces
-to keep the slots busy. Its pieces are admitted in order, before shorter tasks, so that the tasks
-opened first are closed first.
+to fill the slots. Its pieces are admitted in order, before shorter tasks, so that the tasks opened
+first are closed first.
 """
 
 from __future__ import annotations
@@ -65,10 +62,8 @@ MIN_OTHERS = 3
 
 @dataclass(eq=False)
 class Attempt:
-    """One attempt at one piece.
-
-    One thread owns an attempt at a time: the prompt thread, then the engine, on a CPU the vocoder
-    thread, then the writer thread that takes it from the queue of finished attempts.
+    """One attempt at one piece. One thread owns it at a time: the prompt thread, then the engine,
+    on a CPU the vocoder thread, then the writer thread that takes it from the queue.
     """
 
     # Set by the thread that creates the attempt.
@@ -99,7 +94,6 @@ class Attempt:
     copied: DeviceSpan | None = None  # after its end samples and codes are on the host
 
     def next(self) -> Attempt:
-        """Return the attempt after this finished one, with another seed."""
         number = max(self.number, self.made) + 1
         seed = attempt_seed(self.piece.request.seed, number)
         return Attempt(
@@ -116,27 +110,25 @@ class Attempt:
 
     @property
     def piece(self) -> Piece:
-        """The piece that is synthesized."""
         return self.task.pieces[self.index]
 
     @property
     def name(self) -> str:
-        """Row, take and piece for messages."""
         count = len(self.task.pieces)
         part = f", piece {self.index + 1} of {count}" if count > 1 else ""
         return f"{self.task.name}{part}"
 
     @property
     def estimated_frames(self) -> float:
-        """Expected frames; the longest attempts are admitted first. Pieces of joined tasks come
-        before all others, in order.
+        """Return the expected frames. The longest attempts are admitted first, but pieces of joined
+        tasks come before all others, in order.
         """
         return math.inf if self.task.is_joined else estimated_frames(self.prompt.request)
 
     @property
     def reference_codes(self) -> torch.Tensor | None:
-        """Codes (R, K) of the reference in the prompt, which the vocoder decodes first; pieces
-        after the first need only the end. None without a reference.
+        """Codes (R, K) of the reference, which the vocoder decodes first, or None. Pieces after the
+        first need only the end of it.
         """
         clone = self.prompt.request.clone
         if clone is None or clone.codes is None or not self.index:
@@ -145,7 +137,6 @@ class Attempt:
 
     @property
     def num_reference_frames(self) -> int:
-        """Length of `reference_codes`."""
         return 0 if self.reference_codes is None else len(self.reference_codes)
 
     def wait(self) -> None:
@@ -155,14 +146,14 @@ class Attempt:
 
     @property
     def is_noise(self) -> bool:
-        """Whether int16 samples come from values that were not finite; call `wait` before."""
+        """Whether int16 samples come from values that were not finite. Call `wait` first."""
         if self.samples is None:
             return False
         samples = self.samples.numpy()
         return samples.dtype == np.int16 and bool(samples.min(initial=0) == NOT_A_SAMPLE)
 
     def work(self) -> Work:
-        """Return the time that the attempt took; waits for the device."""
+        """Return the time that the attempt took. Waits for the device."""
         prefill_ms = 0.0
         if self.prefill is not None:
             span, rows = self.prefill
@@ -181,14 +172,11 @@ class Attempt:
 
 
 def estimated_frames(request: SpeechRequest) -> float:
-    """Return the frames that a request will probably take."""
     return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
 
 
 @dataclass(frozen=True)
 class AudioMetrics:
-    """Measurements of one piece's audio."""
-
     levels: Levels
     audio_s: float
     usual_s: float  # usual length of the text; 0: unknown
@@ -201,7 +189,6 @@ class AudioMetrics:
 
     @property
     def remarks(self) -> list[Remark]:
-        """What a user should listen for."""
         found, measured = [], self.levels
         if self.usual_s and self.audio_s > LONG_SHARE * self.usual_s + LONG_S:
             text = f"{self.audio_s:.1f} s long, expected about {self.usual_s:.1f} s"
@@ -225,7 +212,8 @@ def measure(
     """Measure the audio of a piece.
 
     Args:
-        samples: (n,) float32 in [-1, 1] or int16, n >= 1. codes: (F, K) integers, F >= 1.
+        samples: (n,) float32 in [-1, 1] or int16, n >= 1.
+        codes: (F, K) integers, F >= 1.
         usual_s: usual length of the text; 0: unknown.
     """
     audio_s = len(codes) * frame_s
@@ -244,9 +232,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, config: RunConfig) -> RetryPolicy:
-        """Return the policy of a run. Random weights never end their speech, so any end is
-        accepted.
-        """
+        """Return the policy of a run. Random weights never end, so any end is accepted."""
         return cls(config.retries, config.accept_truncated or never_ends(config.model))
 
     def is_runaway(self, finish: Finish | None) -> bool:
@@ -254,11 +240,7 @@ class RetryPolicy:
         return finish is not None and finish.is_runaway and not self.accepts_truncated
 
     def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
-        """Whether an attempt is followed by another one.
-
-        Args:
-            finish: how it finished; None: with NaN or infinite values.
-        """
+        """Whether another attempt follows. `finish` is None after NaN or infinite values."""
         if finish is None:
             return not attempt.was_nan
         if attempt.prompt.request.sampling.draws_nothing:  # another seed changes nothing
@@ -278,12 +260,10 @@ class _OpenTask:
 
 
 class Pieces:
-    """Open tasks into pieces, and close them into results. Only the prompt thread calls `opened`;
-    every thread may call `close`.
+    """Open tasks into pieces, and close them into results.
 
-    Args:
-        batch: slots in use.
-        policy: for pieces that are too fast, and for joined tasks that are too long.
+    Only the prompt thread calls `opened`; any thread may call `close`. `policy` applies to pieces
+    that are too fast, and to joined tasks that are too long.
     """
 
     def __init__(self, info: ModelInfo, batch: BatchSize, policy: RetryPolicy) -> None:
@@ -297,8 +277,8 @@ class Pieces:
     def opened(
         self, tasks: Iterable[TaskWithVoice], stop: threading.Event
     ) -> Iterator[tuple[TaskWithVoice, int]]:
-        """Yield each task with the index of each of its pieces, waiting until the task may be
-        opened. Ends early when `stop` is set.
+        """Yield each task with the index of each of its pieces, as soon as the task may be opened.
+        Ends early when `stop` is set.
         """
         for voiced in tasks:
             if voiced.task.is_joined:
@@ -321,13 +301,10 @@ class Pieces:
     def close(
         self, task: Task, index: int, result: Result, last: Attempt | None
     ) -> tuple[Result | None, list[Attempt]]:
-        """Take the result of a piece.
+        """Add the result of a piece. `last` is its last attempt; None: it had no prompt.
 
-        Args:
-            last: the piece's last attempt; None: its prompt could not be made.
-        Returns:
-            The result of the task if this was its last unfinished piece, else None; and the retries
-            of pieces that were too fast.
+        Returns the result of the task if this was its last unfinished piece, else None; and retries
+        of pieces that were too fast.
         """
         if not task.is_joined:
             return result, []
@@ -361,7 +338,7 @@ class Pieces:
         return replace(whole, finish=Finish.MAX_FRAMES, error=error), []
 
     def _retry_fast(self, task: Task, opened: _OpenTask) -> list[Attempt]:
-        """Return retries of pieces that are too fast; pieces without another attempt get a remark
+        """Return retries of pieces that are too fast. A piece without another attempt gets a remark
         instead. The caller holds the lock.
         """
         results = opened.results
@@ -430,7 +407,6 @@ def joined(task: Task, pieces: list[Result], info: ModelInfo) -> Result:
 
 
 def part_facts(piece: Piece, result: Result, place: JoinedPart, rate_hz: int) -> dict[str, Any]:
-    """Return the facts about a piece for its task's line of the journal."""
     return {
         # [characters] position of the first character of the piece in `text`, from 0
         "text_start": piece.written[0],
@@ -449,22 +425,18 @@ def part_facts(piece: Piece, result: Result, place: JoinedPart, rate_hz: int) ->
 
 
 def sum_of_work(works: list[Work]) -> Work:
-    """Return the work of a task from that of its pieces. The task waited until the first of them
-    had a slot.
-    """
+    """Return the work of a task from that of its pieces. It waited until the first had a slot."""
     how = {"bucket": max, "queue_ms": min}  # all others are added up
     all_of = {name: [vars(work)[name] for work in works] for name in vars(works[0])}
     return Work(**{name: how.get(name, sum)(values) for name, values in all_of.items()})
 
 
 def too_fast(audio_s: Sequence[float], usual_s: Sequence[float]) -> dict[int, float]:
-    """Find pieces that are too fast for their text.
+    """Return the pieces that are too fast, by index: their rate over the median of the others.
 
     Args:
         audio_s: seconds of each piece's audio.
         usual_s: usual seconds of each text; 0: unknown.
-    Returns:
-        Rate over the median rate of the other pieces, by the piece's index.
     """
     rates = {
         index: usual / audio

@@ -1,19 +1,13 @@
 """Decide which row gets which slot, when to admit, and when to compact: Python without tensors.
 
-Rows wait in a look-ahead window and are admitted longest estimate first, so that the last rows of
-a run are short ones and the batch stays full. A row passed over too often goes first whatever its
-length. When nothing waits any more, the live rows are moved together into a smaller bucket, unless
-the batch is fixed: then every step has all slots, so that a row is always rounded equally.
+Rows wait in a look-ahead window and are admitted longest estimate first, so that the batch stays
+full until the end of a run. When no row waits, the live rows are moved together into a smaller
+bucket, unless the batch is fixed: then every step has all slots, so that a row is always rounded
+equally.
 
-Freed slots are refilled in groups, because a prefill stops all rows. On a GPU the cost of a pass
-does not depend on its prompts (1,024 tokens take 2.6 ms on an H200, and two to three times as long
-while the vocoder runs), so a group fills one pass, 13 prompts of 80 tokens, and rows that would
-fill little more than half of another pass wait for the next one. If prompts are so short that a
-pass holds more, or the slots are few, a group is a tenth of the slots: each pass then costs a fixed
-time F, in frames, of all B slots, and a group of g leaves g / 2 slots idle while it forms. If rows
-have L frames, B / L of them end in each frame, and both costs are equal at g = B * sqrt(2 * F / L).
-F is 0.5 to 0.9 frames and L about 125, so that g is about B / 10; a group of twice or half that
-size costs 1 % more. This applies until the end of the manifest, also after it has been read.
+A prefill stops all rows, so freed slots are refilled in groups. On a GPU a pass costs the same
+whatever its prompts, so a group fills one pass (about 13 prompts of 80 tokens), but is at most a
+tenth of the slots, because its slots are idle while the group forms.
 """
 
 from __future__ import annotations
@@ -34,20 +28,19 @@ SMALL_SHARE = 0.6  # after full passes, a pass that is less full waits for more 
 
 @dataclass
 class BatchSize:
-    """Rows at a time, the one number of a session that every part reads. It may fall while slots
-    are made, and later in the engine's thread.
+    """Rows at a time, shared by every part of a session. It may fall while slots are made, and
+    later in the engine's thread.
     """
 
     rows: int  # a power of two
-    is_fixed: bool = False  # it never falls, and every step is of as many
+    is_fixed: bool = False  # never falls; every step has this many rows
 
     @property
     def can_fall(self) -> bool:
-        """Whether it may be halved."""
         return self.rows > 1 and not self.is_fixed
 
     def halve(self) -> None:
-        """Step down after a lack of memory. Raises ValueError unless it can fall."""
+        """Step down after a lack of memory. Raises ValueError unless `can_fall`."""
         if not self.can_fall:
             raise ValueError(f"{self.rows} slots cannot be halved")
         self.rows //= 2
@@ -55,22 +48,20 @@ class BatchSize:
 
 @dataclass
 class WaitingRow(Generic[Item]):
-    """A row in the window."""
-
     item: Item
     estimate: float  # frames it will probably take
-    tokens: int  # of its prompt, that are its own
-    round: int  # admission rounds that were over when it came
+    tokens: int  # of its prompt, without shared ones
+    round: int  # number of admission rounds before it came
 
 
 class Scheduler(Generic[Item]):
     """Slots of a running batch. Belongs to the engine's thread.
 
     Args:
-        batch: number of slots; others halve it when memory is short, once all slots are free.
-        window: rows to look ahead; also how many admission rounds a row can be passed over.
-        pass_tokens: of a full pass of prefill, which costs as much when it is not full; None: a
-            pass costs what its prompts do.
+        batch: number of slots; other code halves it when memory is short, once all slots are free.
+        window: rows to look ahead, and the number of admission rounds a row can be passed over.
+        pass_tokens: tokens of a full prefill pass, which costs the same when it is not full; None:
+            the cost of a pass depends on its prompts.
     """
 
     def __init__(self, batch: BatchSize, window: int, pass_tokens: int | None = None) -> None:
@@ -87,27 +78,24 @@ class Scheduler(Generic[Item]):
 
     @property
     def live(self) -> dict[int, Item]:
-        """Slot to row of everything running; a copy."""
+        """Return a copy of the running rows, by slot."""
         return dict(self._slots)
 
     @property
     def num_live(self) -> int:
-        """Rows running."""
         return len(self._slots)
 
     @property
     def num_waiting(self) -> int:
-        """Rows in the window."""
         return len(self._waiting)
 
     @property
     def is_done(self) -> bool:
-        """Nothing waits and nothing runs."""
         return not self._waiting and not self._slots
 
     @property
     def bucket(self) -> int:
-        """The bucket the live rows run in; 0 when none runs."""
+        """The bucket of the live rows; 0 if no row runs."""
         if not self._slots:
             return 0
         return self.batch.rows if self.batch.is_fixed else next_power_of_two(max(self._slots) + 1)
@@ -115,13 +103,13 @@ class Scheduler(Generic[Item]):
     def offer(
         self, item: Item, estimate: float, tokens: int = 0, *, is_urgent: bool = False
     ) -> None:
-        """Put a row into the window; an urgent one (a retry) is admitted before all others."""
+        """Put a row into the window. An urgent row (a retry) is admitted before all others."""
         start = self._rounds - 2 * self.window if is_urgent else self._rounds
         self._waiting.append(WaitingRow(item, estimate, tokens, start))
         self._waiting_tokens += tokens
 
     def admit(self) -> list[tuple[Item, int]]:
-        """Rows to prefill now with their slots; call it once a tick."""
+        """Return the rows to prefill now, with their slots. Call it once per turn."""
         num_free = self.batch.rows - len(self._slots)
         if not num_free or not self._waiting:
             self._ticks_with_room = 0
@@ -142,13 +130,12 @@ class Scheduler(Generic[Item]):
         return admitted
 
     def finish(self, slot: int) -> Item:
-        """Free a slot and return the row that had it."""
         return self._slots.pop(slot)
 
     def compact(self, is_dry: bool) -> list[tuple[int, int]]:
-        """Moves (from, to) that bring the live rows into a smaller bucket; only when nothing waits.
+        """Return moves (from, to) that bring the live rows into a smaller bucket, if no row waits.
 
-        The bookkeeping is done; the caller moves the tensors.
+        Only the bookkeeping is done; the caller moves the tensors.
         """
         if self.batch.is_fixed or not is_dry or self._waiting or not self._slots:
             return []
@@ -163,13 +150,13 @@ class Scheduler(Generic[Item]):
         return moves
 
     def evict(self) -> list[Item]:
-        """Free all slots; the rows that lost theirs, to be offered again."""
+        """Free all slots. Return the rows that had them, to be offered again."""
         evicted = list(self._slots.values())
         self._slots.clear()
         return evicted
 
     def _group(self) -> int:
-        """Free slots that are worth a prefill."""
+        """Return the number of free slots that are worth a prefill."""
         group = max(1, self.batch.rows // GROUP_SHARE)
         if self.pass_tokens is not None and self._waiting_tokens:
             share = FULL_SHARE * self.pass_tokens / self._waiting_tokens
@@ -177,11 +164,11 @@ class Scheduler(Generic[Item]):
         return min(group, len(self._waiting))
 
     def _count(self, num_free: int) -> int:
-        """How many of the waiting rows to prefill, of those that are in order."""
+        """Return how many of the waiting rows, in order, to prefill."""
         count = min(num_free, len(self._waiting))
         if self.pass_tokens is None or count == len(self._waiting):
             return count
-        whole = tokens = 0  # rows of full passes, and what is in the last one
+        whole = tokens = 0  # rows of full passes, and rows in the last one
         for index, waiting in enumerate(self._waiting[:count]):
             if tokens and tokens + waiting.tokens > self.pass_tokens:
                 whole, tokens = index, 0

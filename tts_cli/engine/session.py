@@ -1,7 +1,7 @@
 """Sessions turn tasks into results: in this process (`LocalSession`), or in several others
 (`tts_cli.workers`). A caller takes the `steps`, and then passes tasks to the session.
 
-Torch is imported when it is first needed: a run without pending rows does not import it.
+Torch is imported only when it is needed: a run without pending rows does not import it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ GROWTH, SPARE = 1.5, 1.25
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """The device of a session, and its totals so far."""
-
     load_s: float = 0.0
     capture_s: float = 0.0
     references: int = 0  # references encoded; rows with the same one share it
@@ -57,14 +55,15 @@ class Session(Protocol):
     """Tasks in, results out."""
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """Yield the steps before the first row that needs so much, each with its name; none if
-        there is capacity for it. Steps raise SetupError.
+        """Yield the named steps that must come before the first row with these needs; none if there
+        is capacity for it. Steps raise SetupError.
         """
         ...
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Synthesize tasks; a separate thread advances their iterator. None among them: no task has
-        come for a while. Raises StoppedEarly, and the first error of any thread.
+        """Synthesize tasks, whose iterator a separate thread advances. None: no task for a while.
+
+        Raises StoppedEarly, and the first error of any thread.
         """
         ...
 
@@ -72,22 +71,18 @@ class Session(Protocol):
         """Ask for an orderly end; any thread and signal handlers may call it."""
         ...
 
-    def facts(self) -> SessionFacts:
-        """Return its facts while it is open."""
-        ...
+    def facts(self) -> SessionFacts: ...
 
     def close(self) -> None:
-        """Release everything; further calls have no effect."""
+        """Release everything. Further calls have no effect."""
         ...
 
 
 def make_ready(
     session: Session, needs: Needs | None, show: Callable[[str], AbstractContextManager[Any]]
 ) -> None:
-    """Take a session's steps, see `Session.steps`. Raises SetupError, Interrupted.
-
-    Args:
-        show: returns a context manager for the name of a step, which is taken inside.
+    """Take a session's steps, each inside the context manager that `show` returns for its name.
+    Raises SetupError, Interrupted.
     """
     for what, step in session.steps(needs):
         with show(what):
@@ -96,8 +91,7 @@ def make_ready(
 
 
 class LocalSession:
-    """A checkpoint in this process, loaded when it is first needed. One thread at a time, except
-    for `stop`.
+    """A checkpoint in this process, loaded when it is first needed. Only `stop` is thread-safe.
 
     Args:
         info: of the checkpoint, whose licence is accepted; None: read from the checkpoint.
@@ -138,11 +132,10 @@ class LocalSession:
 
     @property
     def info(self) -> ModelInfo:
-        """Info of the checkpoint."""
         return self._info or self.loaded.model.info
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`; without needs no slots are made. Existing slots are made as large as is
+        """See `Session`. Without needs no slots are made. Existing slots are made as large as
         possible, and rows that do not fit fail.
         """
         if self._loaded is None:
@@ -156,9 +149,7 @@ class LocalSession:
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
-        """Replace the slots and graphs. Raises SetupError; the number of rows at a time is then
-        unchanged.
-        """
+        """Replace the slots and graphs. SetupError leaves the number of rows unchanged."""
         batch, slots = self.loaded.batch, self.loaded.batch.rows
         try:
             self.loaded.prepare(needs)
@@ -168,14 +159,11 @@ class LocalSession:
         self._work = {}
 
     def has_room(self, needs: Needs) -> bool:
-        """Whether the slots suffice for rows that need so much."""
         room = self.loaded.room
         return room is not None and needs.fits(room)
 
     def widen(self, needs: Needs) -> None:
-        """Make the slots larger, so that they suffice for rows that need so much. Raises RowError:
-        that is not possible, and the capacity is unchanged.
-        """
+        """Make the slots large enough for these needs. After RowError the capacity is unchanged."""
         if self.has_room(needs):
             return
         loaded, most = self.loaded, self.info.max_positions
@@ -199,7 +187,7 @@ class LocalSession:
     @contextmanager
     def capacity_for(self, needs: Needs) -> Iterator[None]:
         """Have capacity for such rows inside the block: that of the session, widened, or slots that
-        are returned at the end of the block. Raises SetupError, RowError.
+        are freed at the end of the block. Raises SetupError, RowError.
         """
         loaded, slots = self.loaded, self.loaded.batch.rows
         if loaded.room is not None:
@@ -222,11 +210,7 @@ class LocalSession:
         *,
         is_int16: bool | None = None,
     ) -> None:
-        """See `Session`. Tasks may have their voices.
-
-        Args:
-            policy, is_int16: None: those of the session.
-        """
+        """See `Session`. Tasks may have their voices. None stands for the session's values."""
         from tts_cli.engine.speech_run import ENCODERS, WRITERS, SpeechRun
 
         config = self.config
@@ -255,27 +239,26 @@ class LocalSession:
             self._work["busy_share"] = run.engine.busy.share()
 
     def stop(self) -> None:
-        """See `Session`. It synthesizes nothing until `resume`."""
+        """Stop synthesis, also that of later calls, until `resume`."""
         self._is_stopped = True
         if self._run is not None:
             self._run.stop()
 
     def resume(self) -> None:
-        """Synthesize again after a `stop`."""
+        """Allow synthesis again after a `stop`."""
         self._is_stopped = False
 
     @property
     def num_behind(self) -> int:
-        """Attempts that have left their slots and are not recorded yet, approximately."""
+        """Return approximately how many attempts have left their slots and are not recorded yet."""
         return 0 if self._run is None else self._run.engine.num_unsettled
 
     @property
     def heartbeat(self) -> int:
-        """A number that changes with every frame."""
+        """Return a number that changes with every frame."""
         return -1 if self._run is None else self._run.engine.steps
 
     def facts(self) -> SessionFacts:
-        """See `Session`; once it is loaded."""
         loaded = self.loaded
         runners = loaded.model.graph_runners()
         return SessionFacts(

@@ -1,9 +1,7 @@
 """The threads of one run on a loaded model: tasks in, results out.
 
 One thread makes prompts, the caller's thread runs the engine, and writer threads wait for samples,
-measure them, and retry them or pass on their results. Each queue has one purpose: `input` has
-attempts with prompts, `FinishedQueue` attempts whose audio must be measured, and `retries` further
-attempts.
+measure them, and retry them or pass on their results. `tts_cli/README.md` lists the queues.
 """
 
 from __future__ import annotations
@@ -47,12 +45,7 @@ SWITCHES = ScopedSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class FinishedQueue:
-    """Finished attempts in order: the engine's threads put, the writer threads get.
-
-    Args:
-        max_frames: frames of queued attempts, not counting the last attempt.
-        num_threads: number of writer threads.
-    """
+    """Finished attempts in order. It is full at `max_frames` frames, without the last attempt."""
 
     def __init__(self, max_frames: int, num_threads: int) -> None:
         self._max_frames = max_frames
@@ -65,7 +58,7 @@ class FinishedQueue:
         self._has_attempt = threading.Condition(lock)
 
     def put(self, attempt: Attempt) -> None:
-        """Add an attempt; waits while the queue is full."""
+        """Add an attempt. Waits while the queue is full."""
         with self._has_room:
             while self._frames >= self._max_frames:
                 self._has_room.wait()
@@ -74,8 +67,8 @@ class FinishedQueue:
             self._has_attempt.notify()
 
     def get(self) -> list[Attempt]:
-        """Remove the oldest attempts, a thread's share of all; waits for one. None are left: the
-        queue is closed and empty.
+        """Remove the oldest attempts, one thread's share of the queue. Waits for one. An empty list
+        means that the queue is closed.
         """
         with self._has_attempt:
             while not self._attempts and not self._is_closed:
@@ -91,7 +84,6 @@ class FinishedQueue:
             return group
 
     def close(self) -> None:
-        """No more attempts follow."""
         with self._has_attempt:
             self._is_closed = True
             self._has_attempt.notify_all()
@@ -101,8 +93,8 @@ class SpeechRun:
     """One pass over tasks, on a model that is prepared for them.
 
     Args:
-        keep: gets the result of every task. Several threads call it: the writers, and the prompt
-            thread for tasks without a prompt.
+        keep: receives the result of every task. Several threads call it: the writers, and the
+            prompt thread for tasks without a prompt.
         cloning: finds the voices of tasks that clone; None: no task does.
         is_int16: samples are int16, made on the device, instead of float32.
         writers: number of writer threads, and of concurrent calls of `keep`.
@@ -180,7 +172,7 @@ class SpeechRun:
             raise _as_stop(self._error)
 
     def stop(self) -> None:
-        """Ask every thread to end after its current work; any thread may call it."""
+        """Ask every thread to end after its current work. Thread-safe."""
         self.engine.stop.set()
 
     def _fail(self, error: BaseException) -> None:
@@ -205,7 +197,7 @@ class SpeechRun:
             self._fail(error)
 
     def _offer(self, attempt: Attempt | None) -> None:
-        """Put an attempt into the input queue, or None for the end; waits until it has room."""
+        """Put an attempt, or None for the end, into the input queue when it has room."""
         while not self.engine.stop.is_set():
             try:
                 self.input.put(attempt, timeout=WAIT_S)
@@ -255,9 +247,8 @@ class SpeechRun:
         return attempt.next()
 
     def _write(self) -> None:
-        """Body of a writer thread: measure finished attempts, and keep the results of tasks that
-        are complete. After an error it still empties the queue, so that the engine does not wait
-        for room.
+        """Body of a writer thread: measure finished attempts, and pass on the results of complete
+        tasks. After an error it still empties the queue, so that the engine does not wait for room.
         """
         has_failed = False
         while group := self._finished.get():
@@ -271,8 +262,8 @@ class SpeechRun:
                 self._fail(error)
 
     def _measure(self, attempt: Attempt) -> tuple[Task, Result] | None:
-        """Measure a finished attempt: it is retried, or is the last one of its piece. Return the
-        result of its task if it is complete.
+        """Measure a finished attempt, and retry it if necessary. Return its task's result, or
+        None.
         """
         attempt.wait()
         metrics = None
@@ -290,7 +281,7 @@ class SpeechRun:
         return None if whole is None else (attempt.task, whole)
 
     def _result(self, attempt: Attempt, metrics: AudioMetrics | None) -> Result:
-        """Return the result of a piece from its last attempt; without metrics it has no audio."""
+        """Return the result of a piece from its last attempt. Without metrics it has no audio."""
         result = Result(
             attempt.finish,
             frames_dropped=attempt.frames_dropped,
@@ -314,7 +305,6 @@ class SpeechRun:
         )
 
     def _runaway(self, attempt: Attempt, metrics: AudioMetrics) -> str:
-        """Return the error message for audio that is not all of its text."""
         tries = f" in {attempt.made} attempts" if attempt.made > 1 else ""
         if attempt.made > attempt.number:
             tries += ", the last of which returned NaN or infinite values"

@@ -24,7 +24,7 @@ MAX_CODES_BYTES = 64 << 20
 def read_codes(
     source: AudioSource, record: JournalEntry, num_codebooks: int, num_codes: int | None = None
 ) -> Array:
-    """Return the (F, K) int64 codes of a row. Raises RowError: the file cannot have its codes."""
+    """Return the (F, K) int64 codes of a row. Raises RowError if the file cannot have its codes."""
     try:
         if source.path.stat().st_size > MAX_CODES_BYTES:
             raise RowError(f"{source.path} is far too large")
@@ -44,8 +44,7 @@ def read_codes(
 def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: bool) -> Array:
     """Return the (n,) samples of a row, with its pieces joined as in its run.
 
-    Args:
-        is_int16: as in a run with 16-bit files, because the ends of pieces fade and are rounded.
+    `is_int16` must be as in the run, because the ends of pieces fade and are rounded.
     """
     import torch
 
@@ -71,7 +70,7 @@ def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: boo
 
 
 def _part_frames(record: JournalEntry) -> list[int]:
-    """Return the frames of each piece. Raises RowError: they do not add up to the row's."""
+    """Return the frames of each piece. Raises RowError if they do not add up to the row's."""
     if not record.parts:
         return [record.frames]
     try:

@@ -1,15 +1,9 @@
 """The vocoder's queue: finished rows wait until they make a good batch, are decoded on a separate
 stream, and are passed on while their copies to the host are in progress.
 
-On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, in
-parallel to the frames of other rows (`models.device.streams`); the model runs on the current
-stream. On a CPU every row is decoded alone: in a `VocoderThread` if that pays, else in the engine's
-thread.
-
-Frames of a small talker take one core (`models.device.threads`), and a small vocoder takes another.
-If the vocoder is slower than the frames, or no frames are left, the engine's thread decodes rows
-too. The audio does not depend on the thread: a row is decoded alone, with one thread inside
-PyTorch's operators, a setting of each calling thread.
+On a CPU every row is decoded alone, in a `VocoderThread` next to the frames. If it is slower than
+the frames, or no frames are left, the engine's thread decodes rows too. The audio does not depend
+on the thread: PyTorch's operators use one thread for a row, a setting of each calling thread.
 """
 
 from __future__ import annotations
@@ -59,7 +53,7 @@ class VocoderQueue:
     """Decode the codes of attempts into samples. Only the engine's thread uses it.
 
     Args:
-        busy: gets the spans of the vocoder.
+        busy: records the spans of the vocoder.
         sink: takes every attempt; may block. On a CPU the vocoder thread calls it as well.
         is_int16: convert samples to 16-bit numbers on the device.
     """
@@ -89,18 +83,14 @@ class VocoderQueue:
         self.spans: deque[DeviceSpan] = deque()  # of decoded batches, not yet given to `busy`
 
     def add(self, attempt: Attempt) -> None:
-        """Add a finished row."""
         if self.beside is not None:
             self.beside.add(attempt)
         else:
             self.waiting.append(attempt)
 
     def run(self, is_last: bool) -> None:
-        """Decode rows that make a good batch; all rows if `is_last`.
-
-        Raises:
-            KernelFailed: the rows of the batch wait again.
-            BaseException: raised by decoding or the sink, also in the vocoder thread.
+        """Decode rows that make a good batch; all rows if `is_last`. After KernelFailed, the rows
+        of the batch are back in the queue. Also raises the errors of the vocoder thread.
         """
         while self.read and self.read[0][0].is_over():
             self.read.popleft()
@@ -112,7 +102,7 @@ class VocoderQueue:
             self.busy.add(self.spans.popleft())
 
     def end(self) -> None:
-        """End the vocoder thread; its rows are passed on."""
+        """End the vocoder thread. Its rows are passed on."""
         if self.beside is not None:
             self.beside.end()
 
@@ -129,7 +119,6 @@ class VocoderQueue:
             self.sink(attempt)
 
     def _take(self, is_last: bool) -> list[Attempt]:
-        """Remove the attempts to pass on next."""
         waiting = self.waiting
         silent = [index for index, attempt in enumerate(waiting) if attempt.codes is None]
         if not self.is_patient:
@@ -148,9 +137,7 @@ class VocoderQueue:
         return [waiting[index] for index in chosen]
 
     def _decode(self, attempts: list[Attempt]) -> str | None:
-        """Queue the decoding of rows and the copies to the host. Returns an error for lack of
-        memory.
-        """
+        """Queue the decoding of rows and the copies to the host. Return an error, or None."""
         codes = [attempt.codes for attempt in attempts if attempt.codes is not None]
         references = [attempt.reference_codes for attempt in attempts]
         fronts = [reference for reference in references if reference is not None]
@@ -174,7 +161,7 @@ class VocoderQueue:
         return None
 
     def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
-        """Start one pinned copy of all rows; it is complete when the span around it has ended."""
+        """Start one pinned copy of all rows. It is complete when the span around it has ended."""
         is_wanted = self.is_int16 and rows[0].is_floating_point()
         if rows[0].device.type != "cuda":
             return [to_int16(row) for row in rows] if is_wanted else rows
@@ -193,9 +180,8 @@ def _give_up(attempt: Attempt, reason: str) -> None:
 def to_int16(samples: Tensor) -> Tensor:
     """Convert float32 samples to int16: clip to [-1, 1], scale by 32767, round to even.
 
-    It runs on the device before the copy to the host, which then has half the bytes. The result
-    equals that of `audio.file.to_int16` bit for bit, but values that are not finite become
-    NOT_A_SAMPLE.
+    It runs on the device before the copy to the host, which then has half the bytes. Equals
+    `audio.file.to_int16` bit for bit, but values that are not finite become NOT_A_SAMPLE.
     """
     scaled = (samples.clamp(-1, 1) * SCALE).round_()
     return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)
@@ -206,10 +192,7 @@ MAX_IN_THREAD = 4  # rows that wait; a stopped run waits for these
 
 class VocoderThread:
     """Decode rows one by one, in the order in which they finished. Only the engine's thread uses
-    it.
-
-    Args:
-        decode: decodes rows and passes them on; both threads call it, concurrently.
+    it. `decode` also passes rows on; both threads call it, concurrently.
     """
 
     def __init__(self, decode: Callable[[list[Attempt]], None]) -> None:
@@ -222,18 +205,16 @@ class VocoderThread:
         self._thread: threading.Thread | None = None  # started with the first row
 
     def add(self, attempt: Attempt) -> None:
-        """Add a finished row."""
         with self._changed:
             self._waiting.append(attempt)
             self._changed.notify_all()
 
     def run(self, is_last: bool) -> None:
-        """Decode the oldest rows here while more than MAX_IN_THREAD wait. With `is_last` decode
+        """Decode the oldest rows here while more than MAX_IN_THREAD wait. With `is_last`, decode
         rows in both threads, and return when all are passed on.
 
-        Raises:
-            BaseException: raised by `decode`, in either thread. The row is lost, and after an error
-                in the thread all waiting rows.
+        Raises any error of `decode`, in either thread. The row is then lost, and after an error in
+        the vocoder thread all waiting rows.
         """
         if self._thread is None and self._waiting and not is_last:
             self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)
@@ -242,8 +223,8 @@ class VocoderThread:
             self._decode([attempt])
 
     def end(self) -> None:
-        """Let the thread decode all waiting rows, and wait for its end; also after an error in the
-        engine's thread, because these rows had finished before.
+        """Let the thread decode all waiting rows, and wait for its end. Also called after an error
+        in the engine's thread, because these rows had finished before.
         """
         with self._changed:
             self._is_over = True
@@ -252,7 +233,6 @@ class VocoderThread:
             self._thread.join()
 
     def _next_here(self, is_last: bool) -> Attempt | None:
-        """Return a row for the engine's thread, or None."""
         with self._changed:
             if is_last and not self._waiting:
                 self._changed.wait_for(lambda: not self._has_row)
@@ -262,7 +242,7 @@ class VocoderThread:
             return self._waiting.popleft() if is_mine else None
 
     def _next_there(self) -> Attempt | None:
-        """Wait for the thread's next row; None: the end."""
+        """Wait for the vocoder thread's next row. None is the end."""
         with self._changed:
             self._has_row = False
             self._changed.notify_all()

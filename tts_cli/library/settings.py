@@ -101,10 +101,8 @@ KEYWORDS = {name: one for name, one in SETTINGS.items() if one.is_keyword}
 
 
 def config_of(given: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of keywords; None means the default.
-
-    Raises:
-        UsageError: a keyword is unknown, or its value is invalid.
+    """Return the settings of keywords; None means the default. Raises UsageError for an unknown
+    keyword or an invalid value.
     """
     values: dict[str, Any] = {}
     for name, value in given.items():

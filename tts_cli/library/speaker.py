@@ -206,7 +206,7 @@ class Speaker:
                     yield self._timed(speech)
 
     def _timed(self, speech: Speech) -> Speech:
-        """Add the times of words if requested; a warning has the reason if they are unknown."""
+        """Add the times of words if requested. If they are unknown, a warning has the reason."""
         if self._words is None or not speech.is_ok:
             return speech
         suspect = () if speech.verdict is None else speech.suspect
@@ -237,7 +237,7 @@ class Speaker:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Hold the speaker for one call. Raises if it is closed, lost or busy."""
+        """Reserve the speaker for one call. Raises if it is closed, lost or busy."""
         if self.is_closed:
             raise UsageError("the speaker is closed", remedy="create another one")
         if self._is_lost:
@@ -265,6 +265,6 @@ _open: weakref.WeakSet[Speaker] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close at the end of the process, which threads in C++ code would abort."""
+    """Close all speakers, because threads in C++ code would abort the process at its end."""
     for speaker in list(_open):
         speaker.close()

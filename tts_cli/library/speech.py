@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Timings:
-    """Times of a row in milliseconds; its share of work that rows share."""
+    """Times of a row in milliseconds: its own share if rows run together."""
 
     queue_ms: float = 0.0  # from its prompt to its slot
     reference_ms: float = 0.0  # encoding its reference, in the first row that names it
@@ -89,7 +89,7 @@ class Speech:
 
     @property
     def as_take(self) -> JournalEntry:
-        """Its journal entry, as far as word alignment needs it."""
+        """Return its journal entry, as far as word alignment needs it."""
         return JournalEntry(
             self.id,
             Status.OK if self.is_ok else Status.FAILED,
@@ -141,11 +141,7 @@ class Speech:
 def speech_of(
     task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
-    """Return the speech of a task, at the pace that its row asks for. Samples and codes are copies.
-
-    Args:
-        check: its verdict; None: without verification.
-    """
+    """Return the speech of a task, at its row's pace. Samples and codes are copies."""
     request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
     if spoken.samples is not None:
@@ -195,7 +191,6 @@ def speech_of(
 
 
 def unspoken(row: BadRow, info: ModelInfo) -> Speech:
-    """Return the speech of a row that cannot be synthesized."""
     return Speech(
         id=row.record_id,
         text=row.text or "",

@@ -1,8 +1,8 @@
 """Synthesize rows that come one by one, perhaps without end, and yield their results one by one.
 
 One thread pulls rows from their iterator, one runs the engine, and the caller's thread takes the
-results. Every row between the two ends holds a permit: it is acquired before a row is pulled and
-released when its result is yielded, so that memory is bounded, however slow either end is.
+results. Each row has a permit from before it is pulled until its result is yielded, so that memory
+is bounded however slow either end is.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ _NO_ROW = object()
 
 @dataclass(frozen=True)
 class _End:
-    """The end of the rows, or of the results."""
-
     error: BaseException | None = None
 
 
@@ -48,9 +46,7 @@ def is_ready(task: Task, session: LocalSession) -> bool:
 
 
 def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
-    """Generate the voice that a task lacks, and make capacity for it. Returns the task with its
-    voice. Raises RowError.
-    """
+    """Generate the voice that a task lacks, and make capacity for it. Raises RowError."""
     if task.need is not None and not task.need.digest:
         ask = maker.voices.asks[task.request.voice or ""]
         try:
@@ -73,7 +69,7 @@ class SpeechStream:
         session: used by this stream alone, like `maker`.
         maker: resolves rows into tasks.
         look_ahead: rows that may be pulled before their results are yielded.
-        is_ordered: yield results in the order of the rows; else each when it is finished.
+        is_ordered: yield results in the order of the rows, not as soon as they are finished.
         transcriber: transcribes rows, to verify and retry them; None: without verification.
     """
 
@@ -99,7 +95,7 @@ class SpeechStream:
         self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._is_pulling = False  # the iterator of rows is being advanced
-        self._larger: Task | None = None  # needs capacity or a voice first
+        self._larger: Task | None = None  # must get capacity or a voice first
         self._last: _End | None = None  # the end of the rows, once it came
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
@@ -109,10 +105,8 @@ class SpeechStream:
     def results(self) -> Generator[Speech, None, None]:
         """Yield each row's speech. At the end its threads have ended, see `close`.
 
-        Raises:
-            Cancelled: `stop` or `close` was called.
-            StoppedEarly: the device failed.
-            BaseException: raised by the iterator of rows; after the results of earlier rows.
+        Raises Cancelled after `stop` or `close`, StoppedEarly if the device failed, and any error
+        of the iterator of rows, after the results of earlier rows.
         """
         ready: dict[int, Speech] = {}
         expected = 1
@@ -137,7 +131,6 @@ class SpeechStream:
             self.close()
 
     def stop(self) -> None:
-        """Ask for the end."""
         self._stop.set()
         self._session.stop()
         self._permits.release()  # the pulling thread may wait for one
@@ -160,7 +153,6 @@ class SpeechStream:
             self._verifier.close()
 
     def _pull(self) -> None:
-        """Body of the thread that pulls rows."""
         last = _End()
         try:
             self._is_pulling = True
@@ -209,7 +201,6 @@ class SpeechStream:
             self._session.speak(self._verifier.tasks(self._feed()), self._verifier.on_results)
 
     def _feed(self) -> Iterator[Task | None]:
-        """Yield the tasks of a run; None while no row comes."""
         if self._larger is not None:
             task, self._larger = self._larger, None
             yield task
@@ -241,5 +232,5 @@ class SpeechStream:
             self._keep(task, result)
 
     def _keep(self, task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
-        """Pass on the result of a task; any thread may call it."""
+        """Pass on the result of a task. Thread-safe."""
         self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

@@ -1,8 +1,7 @@
 """Encode references to voices: each distinct one once per run, in batches.
 
 The prompt thread submits recordings that are read and checked. The engine's thread encodes them
-between two launches of frames, on the stream of the frames, so that only the vocoder runs in
-parallel, and without graphs. Each voice has a future; the cache stores the last ones used, failures
+between two launches of frames, without graphs. The cache stores the last voices used, failures
 included, by the digest of the reference.
 """
 
@@ -41,13 +40,13 @@ class VoiceFuture:
 
     @property
     def milliseconds(self) -> float:
-        """Time to encode this reference; waits for the device."""
+        """Time to encode this reference. Waits for the device."""
         return 0.0 if self.span is None else self.span.milliseconds() * self.share
 
 
 class VoiceCache:
     """Voices by digest. The prompt thread calls `find`, `submit`, `fail` and `has_room`, and the
-    engine's thread `encode_pending`; the sums are read after both have ended.
+    engine's thread `encode_pending`. The sums are read after both have ended.
     """
 
     def __init__(self, model: SpeechModel, device: torch.device) -> None:
@@ -61,37 +60,32 @@ class VoiceCache:
 
     @property
     def has_room(self) -> bool:
-        """Whether another recording may wait."""
         return len(self._pending) < MAX_PENDING
 
     @property
     def encode_ms(self) -> float:
-        """Time of all batches; waits for the device."""
+        """Time of all batches. Waits for the device."""
         return self._earlier_ms + sum(span.milliseconds() for span in self._spans)
 
     def find(self, digest: str) -> VoiceFuture | None:
-        """Return the ticket of a reference, or None if it is new or was dropped."""
+        """Return the future of a voice, or None if it is new or was dropped."""
         ticket = self._tickets.get(digest)
         if ticket is not None:
             self._tickets.move_to_end(digest)
         return ticket
 
     def submit(self, reference: Reference) -> VoiceFuture:
-        """Submit a recording to the engine."""
         ticket = self._keep(reference.digest, VoiceFuture())
         self._pending.append((reference, ticket))
         return ticket
 
     def fail(self, digest: str, error: RowError) -> VoiceFuture:
-        """Remember that a recording cannot be used."""
         ticket = self._keep(digest, VoiceFuture())
         ticket.voice.set_exception(error)
         return ticket
 
     def encode_pending(self) -> None:
-        """Encode a batch of waiting recordings; the engine calls it between two launches of frames.
-        Raises KernelFailed: the recordings wait again.
-        """
+        """Encode a batch of waiting recordings. If it raises KernelFailed, they wait again."""
         batch: list[tuple[Reference, VoiceFuture]] = []
         while self._pending and len(batch) < ENCODE_ROWS:
             batch.append(self._pending.popleft())
@@ -109,7 +103,6 @@ class VoiceCache:
         return ticket
 
     def _encode(self, batch: list[tuple[Reference, VoiceFuture]]) -> str | None:
-        """Encode a batch. Returns an error, or None."""
         span = DeviceSpan(self.device)
         try:
             found = encode_references(self.model, [reference for reference, _ in batch])
@@ -145,7 +138,7 @@ def encode_references(
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
     """Return embedding (D,) and codes (R, K) or None of each, on the host.
 
-    The silence after a recording is only for its codes; the embedding is that of the recording.
+    The silence after a recording affects only its codes.
     """
     waves, modes = [], []
     for reference in references:

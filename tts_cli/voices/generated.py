@@ -1,7 +1,7 @@
 """Generated voices: what runs synthesize for rows without a voice, in `DIR/.voices`.
 
 A `Recipe` names all files of a voice: `NAME.wav` is its audio, to listen to;
-`NAME.codes.safetensors` has the codes of that; `NAME.json`, written after both, describes it;
+`NAME.codes.safetensors` has the codes of that audio; `NAME.json`, written after both, describes it;
 `NAME.ID.voice.safetensors` is the voice file for one checkpoint that clones. Rows name a voice
 `.voices/NAME`; the slash distinguishes it from a user's voices.
 """
@@ -46,7 +46,6 @@ _FILE = re.compile(
 
 
 def is_made(voice: str | None) -> bool:
-    """Whether a row's voice is a generated one."""
     return voice is not None and voice.startswith(PREFIX)
 
 
@@ -60,7 +59,6 @@ class Recipe(NamedTuple):
 
     @property
     def voice(self) -> str:
-        """Name of the voice in rows."""
         asked = self.character or self.description or ""
         facts = [self.character and asked.casefold(), self.description, self.model, self.seed]
         words = "-".join(re.findall("[a-z0-9]+", asked.casefold()))
@@ -70,8 +68,6 @@ class Recipe(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneratedVoice:
-    """The audio of a generated voice."""
-
     path: Path  # of the WAV
     text: str
     facts: Mapping[str, Any]  # content of `NAME.json`
@@ -79,17 +75,15 @@ class GeneratedVoice:
 
     @property
     def shown(self) -> str:
-        """Owner of the voice, for messages."""
         return whose(self._asked("character"), self.description)
 
     @property
     def description(self) -> str | None:
-        """The description that it was generated from."""
         return self._asked("description")
 
     @property
     def audio_s(self) -> float | None:
-        """Length of the audio; None: not recorded."""
+        """Length of the audio, or None if it is not recorded."""
         found = self.facts.get("audio_s")
         return found if isinstance(found, float) and 0 < found < math.inf else None
 
@@ -137,28 +131,23 @@ def damaged(voice: str, error: RowError) -> UsageError:
 
 
 def file_of(voice: str, info: ModelInfo) -> str:
-    """Return the name of the voice file for a checkpoint."""
     digest = hashlib.sha256(info.identity.encode()).hexdigest()[:8]
     return f"{voice.removeprefix(PREFIX)}.{digest}{SUFFIX}"
 
 
 def json_of(voice: str) -> str:
-    """Return the name of the file that describes a voice."""
     return f"{voice.removeprefix(PREFIX)}.json"
 
 
 def whose(*asked: str | None) -> str:
-    """Return the owner of a voice for messages.
-
-    Args:
-        asked: character and description, as far as known.
-    """
+    """Return the first known owner of a voice for messages: a character or a description."""
     return next(filter(None, asked), "all rows without a voice")
 
 
 def files_of(folder: Path) -> dict[str, list[str]]:
-    """Return the file names of each voice in a `.voices`, `NAME.json` last. The folder may come
-    from anyone: links are not followed, and other files are ignored. Raises SetupError.
+    """Return the file names of each voice in an untrusted `.voices`, `NAME.json` last.
+
+    Links are not followed, and other files are ignored. Raises SetupError.
     """
     found: dict[str, list[str]] = defaultdict(list)
     try:
@@ -178,7 +167,6 @@ def json_last(name: str) -> tuple[bool, str]:
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the content of a plain file in a `.voices`. Raises RowError."""
     try:
         with opened(str(path), path.parent, _MAX_BYTES) as handle:
             return os.pread(handle, _MAX_BYTES, 0)

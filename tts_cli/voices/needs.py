@@ -40,10 +40,8 @@ def reference_silence_s(config: RunConfig, info: ModelInfo) -> float:
 
 
 class ReferenceFiles:
-    """Facts about files by path, failures included; each file is read once.
-
-    Args:
-        root: folder that must contain the references; None: any folder.
+    """Facts about files by path, failures included. Each file is read once. References must be in
+    `root`; None: in any folder.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -52,11 +50,9 @@ class ReferenceFiles:
         self._facts: OrderedDict[str, Facts | RowError] = OrderedDict()
 
     def heard(self, path: str) -> tuple[str, ...]:
-        """Return `hear` of a file."""
         return self._remember(self._heard, path, hear)
 
     def facts(self, path: str) -> Facts:
-        """Return `read_facts` of a file."""
         return self._remember(self._facts, path, read_facts)
 
     def _remember(
@@ -80,12 +76,7 @@ class ReferenceFiles:
 
 
 class Cloning:
-    """Finds what rows clone.
-
-    Args:
-        info: of the checkpoint that clones.
-        voices: voice files by name; None: the user's, and no generated ones.
-    """
+    """Finds what rows clone. Without `voices`, those are the user's, and no generated ones."""
 
     def __init__(
         self, config: RunConfig, info: ModelInfo, voices: VoiceStore | None = None
@@ -96,11 +87,7 @@ class Cloning:
         self.voices = voices or VoiceStore(config.voice_dir)
 
     def need(self, request: SpeechRequest) -> VoiceKey | None:
-        """Return what a request clones, or None.
-
-        Raises:
-            RowError: its reference or its voice file cannot be used.
-        """
+        """Return what a request clones, or None. Raises RowError if that cannot be used."""
         if not self.info.can_clone:
             return None
         if request.ref_audio is None:
@@ -116,11 +103,7 @@ class Cloning:
         return VoiceKey(digest, frames, len((text or "").encode()), facts.content)
 
     def least(self, request: SpeechRequest) -> VoiceKey | None:
-        """Return what a request needs at least, without reading a recording.
-
-        Raises:
-            RowError: its voice file cannot be used.
-        """
+        """Return the least that a request needs, without reading a recording. Raises RowError."""
         if request.ref_audio is None or not self.info.can_clone:
             need = self.need(request)
             return VoiceKey("", 1, 1) if need is not None and not need.digest else need
@@ -136,10 +119,8 @@ class Cloning:
         return transcript_problem(text, frames / rate_hz)
 
     def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
-        """Return the voice of a request for the model; None: a recording must be encoded.
-
-        Raises:
-            RowError: its voice file was changed, or is unusable.
+        """Return the voice of a request for the model, or None if a recording must be encoded.
+        Raises RowError if its voice file was changed or is unusable.
         """
         if request.ref_audio is not None:
             return None
@@ -150,7 +131,6 @@ class Cloning:
         return stored.to_voice()
 
     def load(self, request: SpeechRequest, digest: str) -> Reference:
-        """Return the recording of a request. Raises RowError."""
         reference = load_reference(
             request.ref_audio or "",
             self.files.root,

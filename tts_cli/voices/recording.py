@@ -1,10 +1,10 @@
-"""Read reference recordings: check the header, decode in blocks, mix to mono, and resample.
+"""Read reference recordings, which are untrusted files.
 
-A reference is an untrusted file. It must be a regular file, which is checked after it was opened.
-Its header must state a valid rate, at most 30 s, at most 64 MiB of decoded audio, and at most as
-many bytes as the file has. It is decoded in blocks up to the length in the header, so a small file
-cannot become a large one. Mixing and resampling follow the official package: the mean of the
-channels in float32, and soxr at high quality.
+A recording must be a regular file, which is checked after it was opened. Its header must state a
+valid rate, at most 30 s, at most 64 MiB of decoded audio, and no more bytes than the file has. It
+is decoded in blocks up to the length in the header, so a small file cannot become a large one.
+Mixing and resampling follow the official package: the mean of the channels in float32, and soxr at
+high quality.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ class SoundHeader:
 
     @property
     def most_seconds(self) -> float:
-        """Maximum length of the decoded audio in seconds."""
         return MAX_SECONDS if self.frames is None else self.frames / self.rate_hz
 
 
@@ -84,8 +83,6 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A reference recording, ready to be encoded."""
-
     samples: Samples  # (n,) float32, mono, at the model's rate
     mode: str  # icl or xvec
     text: str | None  # transcript; None for xvec
@@ -100,12 +97,8 @@ def reference_digest(content: str, mode: str, text: str | None, silence_s: float
 
 
 def read_facts(path: str, root: Path | None = None) -> Facts:
-    """Check a file without decoding it.
-
-    Args:
-        root: folder that must contain it; None: any folder.
-    Raises:
-        RowError: it cannot be a reference; the message has its name and the reason.
+    """Check a file without decoding it. Raises RowError, with its name and the reason, if it cannot
+    be a reference. It must be in `root`; None: in any folder.
     """
     with _named(path), opened(path, root, MAX_FILE_BYTES, f"--ref-root {root}") as handle:
         with _sound(handle) as sound:
@@ -116,13 +109,11 @@ def read_facts(path: str, root: Path | None = None) -> Facts:
 def load_reference(
     path: str, root: Path | None, *, mode: str, text: str | None, rate_hz: int, silence_s: float
 ) -> Reference:
-    """Read, check, mix and resample a reference.
+    """Read, check, mix and resample a reference. Raises RowError with its name and the reason.
 
     Args:
         rate_hz: sample rate of the model.
         silence_s: seconds of silence after the recording; icl only.
-    Raises:
-        RowError: it cannot be used; the message has its name and the reason.
     """
     content, native_hz, samples = _read(path, root)
     for oddity in _oddities(samples, native_hz):
@@ -138,7 +129,7 @@ def load_reference(
 
 
 def transcript_problem(text: str, seconds: float) -> str | None:
-    """Return the reason why a text cannot be the transcript of a recording, or None."""
+    """Return why a text cannot be the transcript of a recording, or None."""
     usual_s = reading_s(text)
     if usual_s / FACTOR <= seconds <= usual_s * FACTOR + PAUSES_S:
         return None
@@ -149,11 +140,7 @@ def transcript_problem(text: str, seconds: float) -> str | None:
 
 
 def hear(path: str, root: Path | None = None) -> tuple[str, ...]:
-    """Decode a file, and return warnings about it; it can be used nevertheless.
-
-    Raises:
-        RowError: as `load_reference` would.
-    """
+    """Decode a file, and return warnings about it. Raises RowError as `load_reference`."""
     _, rate_hz, samples = _read(path, root)
     return tuple(f"ref_audio {_tail(path)} {oddity}" for oddity in _oddities(samples, rate_hz))
 
@@ -184,7 +171,6 @@ def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Prefix the message of a RowError with the name of the file."""
     try:
         yield
     except RowError as error:
@@ -192,7 +178,6 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _tail(path: str) -> str:
-    """Return a path for messages, shortened to its end."""
     return repr(path if len(path) <= _SHOWN_CHARS else "..." + path[-_SHOWN_CHARS:])
 
 
@@ -298,7 +283,6 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
 
 
 def _judge(samples: Samples) -> None:
-    """Raise RowError if the samples are silent or constant."""
     mean = float(samples.mean(dtype=np.float64))
     rms = float(np.sqrt(np.mean(np.square(samples - mean, dtype=np.float64))))
     if rms >= MIN_RMS:
@@ -335,7 +319,6 @@ def opened(
 
     Args:
         root: folder that must contain the file after links are resolved; None: any folder.
-        max_bytes: maximum size of the file.
         root_name: name of the root in messages.
     Raises:
         RowError: the file cannot be opened; the message continues a sentence that starts with its

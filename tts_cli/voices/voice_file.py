@@ -41,8 +41,6 @@ _Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 
 
 class _Metadata(Struct):
-    """Metadata of a voice file: strings, as safetensors has them."""
-
     mode: Literal["icl", "xvec"]
     identity: _Name
     model: _Name
@@ -54,15 +52,11 @@ class _Metadata(Struct):
 
 
 class _Header(Struct):
-    """Header of a safetensors file, without its tensors."""
-
     metadata: dict[str, str] = field(name="__metadata__")
 
 
 @dataclass(frozen=True, eq=False)
 class StoredVoice:
-    """Content of a voice file."""
-
     embedding: np.ndarray[Any, Any]  # (D,) float32
     codes: np.ndarray[Any, Any] | None  # (R, K) int16; None for xvec
     text: str | None  # transcript; None for xvec
@@ -70,12 +64,11 @@ class StoredVoice:
     identity: str  # of the checkpoint
     model: str  # the checkpoint's name, for messages
     sample_rate_hz: int
-    reference: str  # sha256 of the recording's bytes and what icl takes besides
+    reference: str  # SHA-256 of the recording and of what icl adds
     created_by: str  # tool and version
 
     @property
     def num_frames(self) -> int:
-        """Reference frames in the prompt."""
         return 0 if self.codes is None else len(self.codes)
 
     @property
@@ -91,7 +84,6 @@ class StoredVoice:
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts about it for JSON."""
         return {
             "mode": self.mode,
             "text": self.text,
@@ -103,7 +95,7 @@ class StoredVoice:
         }
 
     def problem(self, info: ModelInfo) -> str | None:
-        """Return the reason why a checkpoint cannot use it, or None."""
+        """Return why a checkpoint cannot use it, or None."""
         if self.identity != info.identity:
             return (
                 f"was made with another checkpoint ({self.model}, {self.identity}), not with "
@@ -118,7 +110,6 @@ class StoredVoice:
         return None
 
     def to_voice(self) -> Voice:
-        """Return the voice for the model."""
         import torch
 
         codes = None if self.codes is None else torch.from_numpy(self.codes.astype("int64"))
@@ -127,14 +118,11 @@ class StoredVoice:
 
 
 def checkpoint_name(info: ModelInfo) -> str:
-    """Return a checkpoint's name for messages."""
     return f"{info.family} {info.size} {info.type}"
 
 
 def encode(voice: StoredVoice) -> bytes:
-    """Return the bytes of a voice file. The same voice has the same bytes, which safetensors does
-    not promise for metadata.
-    """
+    """Return the bytes of a voice file, always the same for the same voice."""
     tensors = {"embedding": voice.embedding}
     if voice.codes is not None:
         tensors["codes"] = voice.codes
@@ -203,7 +191,6 @@ def decode(data: bytes) -> StoredVoice:
 
 
 def _metadata_of(data: bytes) -> _Metadata:
-    """Return the metadata of a voice file. Raises RowError."""
     size = int.from_bytes(data[:8], "little") if len(data) >= 8 else 0
     if not 2 <= size <= min(_MAX_HEADER_BYTES, len(data) - 8):
         raise RowError("is not a safetensors file")

@@ -1,6 +1,4 @@
-"""Add voices to tasks before the engine: the prompt thread reads recordings, and the engine encodes
-those read before.
-"""
+"""Add voices to tasks: the prompt thread reads recordings, and the engine encodes them."""
 
 from __future__ import annotations
 
@@ -23,8 +21,6 @@ WAIT_S = 0.2  # between two checks whether the run was stopped
 
 
 class TaskWithVoice(NamedTuple):
-    """A task with its voice."""
-
     task: Task
     voice: Voice | None = None  # None: it clones none, or an error
     ticket: VoiceFuture | None = None  # of its recording, in the first task that names it
@@ -32,10 +28,8 @@ class TaskWithVoice(NamedTuple):
 
 
 class VoiceLoader:
-    """Add voices to tasks. Only the prompt thread uses it.
-
-    Args:
-        cloning: None: no task clones, or tasks have their voices.
+    """Add voices to tasks. Only the prompt thread uses it. Without `cloning` no task clones, or
+    tasks have their voices.
     """
 
     def __init__(self, cloning: Cloning | None, cache: VoiceCache) -> None:
@@ -47,10 +41,8 @@ class VoiceLoader:
         self, tasks: Iterable[Task | TaskWithVoice | None], stop: threading.Event
     ) -> Iterator[TaskWithVoice]:
         """Yield tasks, those that clone as soon as their voices are encoded. Ends early when `stop`
-        is set.
-
-        Args:
-            tasks: None: no task has come for a while, so check those that wait.
+        is set. None among `tasks` means that no task has come for a while, so those that wait are
+        checked.
         """
         waiting: list[tuple[TaskWithVoice, VoiceFuture]] = []
         for task in tasks:
@@ -81,9 +73,7 @@ class VoiceLoader:
     def _begin(
         self, cloning: Cloning, task: Task, need: VoiceKey
     ) -> tuple[TaskWithVoice, VoiceFuture | None]:
-        """Return a task, and the ticket of its recording; None: the voice is known, or there is an
-        error.
-        """
+        """Return a task, and the future of its voice, or None if the voice is known or in error."""
         try:
             voice = cloning.voice(task.request, need.digest)
         except RowError as error:
@@ -105,7 +95,7 @@ class VoiceLoader:
 def _finished(
     waiting: list[tuple[TaskWithVoice, VoiceFuture]], timeout_s: float
 ) -> list[TaskWithVoice]:
-    """Remove the tasks from `waiting` whose voices are encoded or failed."""
+    """Remove the tasks from `waiting` whose voices are encoded or failed. Return them."""
     if timeout_s:
         wait({ticket.voice for _, ticket in waiting}, timeout_s, FIRST_COMPLETED)
     done, rest = [], []

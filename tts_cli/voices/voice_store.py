@@ -1,7 +1,7 @@
 """Voice files by name: a user's in a folder, generated ones in the `.voices` of an output folder.
 
-Every file may come from anyone: links out of the folder are not followed, and a damaged file is
-reported, never used.
+Every file is untrusted: links out of the folder are not followed, and a damaged file is reported,
+never used.
 """
 
 from __future__ import annotations
@@ -49,12 +49,11 @@ _REMEMBERED = 256  # voices, and errors
 
 
 def default_folder() -> Path:
-    """Return `voices` in the user's data folder."""
     return users_folder("XDG_DATA_HOME", ".local/share") / "voices"
 
 
 def name_problem(name: str) -> str | None:
-    """Return the reason why a user's voice cannot have this name, or None."""
+    """Return why a user's voice cannot have this name, or None."""
     if "/" in name:
         return "contains '/'; the name of a voice is not a path"
     if len(name) > MAX_NAME_CHARS:
@@ -99,17 +98,16 @@ class VoiceStore:
         return stored
 
     def require(self, voice: str, info: ModelInfo) -> StoredVoice:
-        """Return a voice for a checkpoint. Raises RowError."""
+        """Return a voice for a checkpoint. Raises RowError if it does not exist."""
         if (stored := self.find(voice, info)) is None:
             raise RowError(f"its voice {voice} is missing")
         return stored
 
     def forget(self) -> None:
-        """Read every voice again."""
         self._known.clear()
 
     def _remembered(self, voice: str, info: ModelInfo | None) -> StoredVoice | None:
-        """Read a voice once; a failure is remembered too. Raises RowError."""
+        """Read a voice once. A failure is remembered too. Raises RowError."""
         key = voice, "" if info is None else info.identity
         if key not in self._known:
             try:
@@ -128,7 +126,6 @@ class VoiceStore:
     # A user's voices.
 
     def names(self) -> list[str]:
-        """Return the names of the user's voices, sorted; at most 1,000."""
         try:
             with os.scandir(self.path) as entries:
                 names = [e.name[: -len(SUFFIX)] for e in entries if e.name.endswith(SUFFIX)]
@@ -137,7 +134,6 @@ class VoiceStore:
         return sorted(name for name in names if name_problem(name) is None)[:_MAX_LISTED]
 
     def path_of(self, name: str) -> Path | None:
-        """Return the file of a user's voice; None: it does not exist."""
         if name_problem(name) is not None:
             return None
         exact = self.path / (name + SUFFIX)
@@ -150,18 +146,13 @@ class VoiceStore:
         return None
 
     def load(self, name: str) -> StoredVoice:
-        """Return a user's voice, for whatever checkpoint. Raises RowError."""
+        """Return a user's voice, for any checkpoint. Raises RowError."""
         stored = self._remembered(name, None)
         assert stored is not None
         return stored
 
     def write(self, name: str, voice: StoredVoice, is_overwriting: bool = False) -> Path:
-        """Write a user's voice: whole or not at all.
-
-        Raises:
-            UsageError: it exists.
-            SetupError, DiskFull: the folder cannot be written.
-        """
+        """Write a user's voice, all of it or nothing. Raises UsageError, SetupError, DiskFull."""
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -174,7 +165,7 @@ class VoiceStore:
         return path
 
     def target(self, name: str, is_overwriting: bool = False) -> Path:
-        """Return the path that `write` uses. Raises UsageError: a bad name, or the file exists."""
+        """Return the path that `write` uses. Raises UsageError for a bad name or existing file."""
         if problem := name_problem(name):
             raise UsageError(f"the voice name {shown(name)} {problem}")
         path = self.path_of(name)
@@ -185,14 +176,8 @@ class VoiceStore:
         return path
 
     def require_same(self, path: Path, name: str, reference: str, info: ModelInfo) -> StoredVoice:
-        """Return an existing voice that equals the one to be made.
-
-        Args:
-            path: its file.
-            reference: digest of the recording and of its settings.
-            info: of the checkpoint.
-        Raises:
-            UsageError: it is a different voice.
+        """Return an existing voice if it equals the one to be made, or raise UsageError.
+        `reference` is the digest of the recording and of its settings.
         """
         try:
             stored = self.load(name)
@@ -216,15 +201,11 @@ class VoiceStore:
     # Generated voices.
 
     def wav(self, voice: str) -> str:
-        """Return the path of a generated voice's audio for messages."""
         return f"{self.out_folder}/{voice.removeprefix(PREFIX)}.wav"
 
     def made(self, voice: str) -> GeneratedVoice | None:
-        """Return the audio of a generated voice; None: it does not exist yet.
-
-        Raises:
-            RowError: it is damaged.
-            UsageError: the other folder has a different voice of the same name.
+        """Return the audio of a generated voice, or None if it does not exist yet. Raises RowError
+        if it is damaged, and UsageError if the other folder has a different voice of the same name.
         """
         found = [read_generated(path) for path in self._paths(json_of(voice))]
         for other in found[1:]:
@@ -237,13 +218,12 @@ class VoiceStore:
         return found[0] if found else None
 
     def require_made(self, voice: str) -> GeneratedVoice:
-        """Return the audio of a generated voice. Raises RowError: it is missing or damaged."""
+        """Return the audio of a generated voice. Raises RowError if it is missing or damaged."""
         if (made := self.made(voice)) is None:
             raise RowError(f"{voice} is missing")
         return made
 
     def keep(self, voice: str, facts: Mapping[str, object], wav: bytes, codes: bytes) -> None:
-        """Write the audio of a generated voice. Raises SetupError, DiskFull."""
         files = {".wav": wav, CODES_SUFFIX: codes}
         sums = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items()}
         described = {
@@ -257,14 +237,11 @@ class VoiceStore:
             self._write(name + suffix, data)
 
     def keep_for(self, info: ModelInfo, voice: str, stored: StoredVoice) -> None:
-        """Write a generated voice for a checkpoint. Raises SetupError, DiskFull."""
         self._write(file_of(voice, info), encode(stored))
         self._known.pop((voice, info.identity), None)
 
     def bring(self, voices: Iterable[str]) -> None:
-        """Copy the files of voices from the other folder that this one lacks. Raises SetupError,
-        DiskFull, UsageError.
-        """
+        """Copy what this folder lacks from the other. Raises SetupError, DiskFull, UsageError."""
         for folder in self._folders[1:]:
             files = files_of(folder)
             for voice in voices:
@@ -279,7 +256,6 @@ class VoiceStore:
                         raise damaged(voice, error) from None
 
     def generated(self) -> Iterator[tuple[str, WholeFiles]]:
-        """Yield all generated voices of the folder. Raises SetupError."""
         folder = self.out_folder
         if folder is None:
             return
@@ -296,11 +272,10 @@ class VoiceStore:
             yield voice, found
 
     def copy(self, path: Path) -> None:
-        """Copy a file of another folder. Raises SetupError, DiskFull, RowError."""
         self._write(path.name, bytes_of(path))
 
     def require_folder(self) -> Path:
-        """Return the folder of generated voices. Raises SetupError: it is something else."""
+        """Return the folder of generated voices. Raises SetupError if it is not a folder."""
         folder = self.out_folder
         assert folder is not None
         if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
@@ -320,7 +295,6 @@ class VoiceStore:
         return self.out_folder is not None and os.path.lexists(self.out_folder / name)
 
     def _paths(self, name: str) -> Iterator[Path]:
-        """Yield the existing files of this name."""
         return (one / name for one in self._folders if os.path.lexists(one / name))
 
     def _write(self, name: str, data: bytes) -> None:
@@ -339,15 +313,14 @@ class _MergedFile(NamedTuple):
 
 
 class VoiceMerge:
-    """Merge the generated voices of folders into the first one. Not copied are damaged files, and
-    files of a killed run, which no `NAME.json` describes.
+    """Merge the generated voices of folders into the first one. Raises SetupError.
+
+    Damaged files are not copied, nor the files of a killed run, which no `NAME.json` describes.
 
     Args:
-        folders: what the first one has whole is never replaced.
+        folders: voices that are complete in the first one are never replaced.
         is_settled: whether the voices of a folder, by index, win over all later ones.
         left: collects the files in `.voices` that belong to no voice.
-    Raises:
-        SetupError: a folder cannot be read.
     """
 
     def __init__(
@@ -371,8 +344,8 @@ class VoiceMerge:
                     left.add(f"{VOICES}/{name}")
 
     def require_no_conflicts(self) -> None:
-        """Raise UsageError if folders have different voices of one name, and SetupError if the
-        target cannot have any.
+        """Raise UsageError if voices of one name differ, and SetupError if the target cannot have
+        any.
         """
         if self._conflicts.count:
             what = counted(self._conflicts.count, "generated voice is", "generated voices are")
@@ -390,12 +363,7 @@ class VoiceMerge:
             self._target.require_folder()
 
     def run(self) -> None:
-        """Copy what the target lacks; a second call finds what is there.
-
-        Raises:
-            DiskFull: no space.
-            StoppedEarly: a file cannot be written.
-        """
+        """Copy what the target lacks. May be repeated. Raises DiskFull, StoppedEarly."""
         if self._damaged.count:
             log.warning("damaged files of generated voices: %s", self._damaged.and_more())
         if self._outvoted.count:
@@ -420,7 +388,7 @@ class VoiceMerge:
             self.num_copied += 1
 
     def _add(self, index: int, voice: str, whole: WholeFiles) -> None:
-        """Take the files of a voice of a folder, unless the voice differs from an earlier one."""
+        """Add the files of a folder's voice, unless the voice differs from an earlier one."""
         for problem in whole.problems:
             self._damaged.add(problem)
         found = {name: stored.digest for name, stored in whole.stored.items()}
@@ -442,9 +410,7 @@ class VoiceMerge:
 
 
 def _read_voice(path: Path) -> StoredVoice:
-    """Read a voice file. Raises RowError; its message continues a sentence that starts with the
-    file's name.
-    """
+    """Read a voice file. The message of a RowError continues a sentence about the file."""
     with (
         opened(str(path), path.parent, MAX_FILE_BYTES, "the voices folder") as handle,
         os.fdopen(os.dup(handle), "rb") as file,
@@ -453,7 +419,7 @@ def _read_voice(path: Path) -> StoredVoice:
 
 
 def _read_named(path: Path) -> StoredVoice:
-    """The same; the message of a RowError names the file."""
+    """Read a voice file. Raises RowError; its message names the file."""
     try:
         return _read_voice(path)
     except RowError as error:

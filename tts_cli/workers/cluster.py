@@ -33,7 +33,7 @@ STORE_BYTES = 128 * 2**20
 CONNECT_S = 10.0
 SETTLE_S, WAIT_S = 5.0, 0.05
 CORES = 2  # of a CPU worker with `--workers all`
-MEMORY_BYTES = 2**30  # for other users of Ray; there are none
+MEMORY_BYTES = 2**30  # the minimum for other uses of Ray, of which we have none
 # For Ray of this run, unless the user sets them: no usage reports, and no worker is killed because
 # other processes use memory.
 _OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
@@ -44,8 +44,6 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Share:
-    """The devices of each worker."""
-
     num_workers: int
     is_gpu: bool
     num_cpus: int  # cores, and threads of torch
@@ -53,9 +51,8 @@ class Share:
     def options(self, *, has_own_ray: bool) -> dict[str, Any]:
         """Return the options for Ray, which reserves no core for a GPU worker.
 
-        Args:
-            has_own_ray: Ray was started for this run. It starts a process for every core, so its
-                number of cores is the number of workers.
+        If Ray was started for this run, it starts one process per core, so its number of cores is
+        the number of workers.
         """
         if self.is_gpu:
             return {"num_gpus": 1, "num_cpus": 0}
@@ -63,30 +60,26 @@ class Share:
 
 
 def require_ray() -> Any:
-    """Return the module. Raises SetupError if it is not installed."""
     return load("ray", "ray", "--workers")
 
 
 class Cluster:
-    """Ray with resources for the workers of a run, until it is closed. If this process has joined a
-    cluster before, that one is used and not left.
+    """Ray with resources for the workers of a run, until it is closed. A cluster that this process
+    has joined before is used and not left.
     """
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._ray = require_ray()
         self._is_ours_to_leave = False
-        self._session_dir: str | None = None  # of a Ray of our own
+        self._session_dir: str | None = None  # if Ray was started here
         self._stack = contextlib.ExitStack()
         self.share = Share(1, False, 1)
         self.is_local = config.ray_address is None
 
     def open(self) -> None:
-        """Start or join it.
-
-        Raises:
-            UsageError: more workers than devices are requested.
-            SetupError: Ray cannot be started or reached.
+        """Start Ray or join a cluster. Raises UsageError if more workers than devices are
+        requested, and SetupError if Ray cannot be started or reached.
         """
         ray, config = self._ray, self._config
         self._stack.enter_context(_environment_kept((*_OWN, *_AUTH)))
@@ -105,7 +98,7 @@ class Cluster:
             self.share = share_of(config, self._free(), "the cluster")
 
     def spawn(self, kind: type, *args: Any) -> Any:
-        """Start an actor: a worker in its own process, which Ray restarts when it dies."""
+        """Start an actor: a worker in a separate process, which Ray restarts when it dies."""
         actor = self._ray.remote(
             max_restarts=-1,
             max_task_retries=0,
@@ -115,11 +108,8 @@ class Cluster:
         return actor.remote(*args)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function in its own process with a worker's share of the devices.
-
-        Raises:
-            SetupError: the process died.
-            Exception: raised by the function.
+        """Call a function in a separate process with a worker's share of the devices. Raises the
+        function's error, and SetupError if the process died.
         """
         options = self.share.options(has_own_ray=self._session_dir is not None)
         remote = self._ray.remote(max_retries=0, **options)(function)
@@ -135,11 +125,9 @@ class Cluster:
         raise cause
 
     def keep(self, value: Any) -> Any:
-        """Put a value into the object store. Returns a reference for calls."""
         return self._ray.put(value)
 
     def kill(self, actor: Any, *, is_final: bool) -> None:
-        """End a worker's process. Ray restarts it unless `is_final`."""
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(actor, no_restart=is_final)
 
@@ -152,16 +140,13 @@ class Cluster:
         return isinstance(error, self._ray.exceptions.ActorDiedError)
 
     def cause(self, error: BaseException) -> BaseException:
-        """Return the error that was raised in the other process."""
         is_raised = isinstance(error, self._ray.exceptions.RayTaskError)
         cause: BaseException = error.cause if is_raised else error  # type: ignore[attr-defined]
         return cause
 
     def close(self, *, is_tidy: bool = True) -> None:
-        """Stop Ray if it was started here, or leave the cluster.
-
-        Args:
-            is_tidy: nothing went wrong, so Ray's logs are removed.
+        """Stop Ray if it was started here, or leave the cluster. If nothing went wrong (`is_tidy`),
+        Ray's logs are removed.
         """
         if self._is_ours_to_leave:
             self._is_ours_to_leave = False
@@ -207,20 +192,17 @@ class Cluster:
             log.debug("Ray %s started; its logs: %s", ray.__version__, self._session_dir)
 
     def _num_free(self) -> float:
-        """Return the number of free GPUs and cores."""
         free = self._ray.available_resources()
         return float(free.get("GPU", 0) + free.get("CPU", 0))
 
     def _wait_until_free(self, before: float) -> None:
-        """Wait until the share of a finished call is free, which takes a joined cluster about a
-        second.
-        """
+        """Wait until the share of a finished call is free: about a second in a joined cluster."""
         deadline_s = time.monotonic() + SETTLE_S * (self._session_dir is None)
         while self._num_free() < before and time.monotonic() < deadline_s:
             time.sleep(WAIT_S)
 
     def _free(self) -> list[tuple[int, int]]:
-        """Return the free cores of each node, and the free GPUs of all."""
+        """Return (0, free GPUs of all nodes), and (free cores, 0) of each node."""
         free = self._ray.available_resources()
         gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -231,7 +213,7 @@ def require_listener(address: str) -> None:
     """Raise SetupError if no server listens at HOST:PORT; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        return  # auto, or another form of Ray
+        return  # auto, or another form that Ray accepts
     try:
         socket.create_connection((host, int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
@@ -241,13 +223,8 @@ def require_listener(address: str) -> None:
 
 
 def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:
-    """Return the number of workers, and the share of each.
-
-    Args:
-        nodes: free cores and GPUs of each node.
-        where: name of the nodes in messages.
-    Raises:
-        UsageError: more workers are requested than possible.
+    """Return the number of workers, and the share of each, from the free cores and GPUs of each
+    node. Raises UsageError if more workers are requested than possible.
     """
     num_gpus = 0 if config.device == "cpu" else sum(gpus for _, gpus in nodes)
     asked, cores = config.num_workers, sum(cores for cores, _ in nodes)
@@ -286,7 +263,7 @@ def _local_gpus(config: RunConfig) -> int:
 
 @cache
 def _token() -> str:
-    """Return the password of all clusters of this process, because Ray uses the first one."""
+    """Return one password for all clusters of this process, because Ray uses the first one."""
     return secrets.token_hex(32)
 
 
@@ -313,23 +290,20 @@ class _ToLog:
         self._line = ""
 
     def write(self, text: str) -> int:
-        """Log complete lines."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             if line.strip():
                 log.debug("ray: %s", _COLOURS.sub("", line).strip()[:500])
         return len(text)
 
-    def flush(self) -> None:
-        """Lines are logged immediately."""
+    def flush(self) -> None: ...
 
     def isatty(self) -> bool:
-        """Never."""
         return False
 
 
 @contextlib.contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
-    """Log Ray's messages about its processes, which it prints to stdout; that is for results."""
+    """Log Ray's messages about its processes instead of printing them to stdout."""
     with contextlib.redirect_stdout(_ToLog()):
         yield

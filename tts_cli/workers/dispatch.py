@@ -1,13 +1,10 @@
-"""Give rows to workers, take their results back, and follow the workers' lives.
+"""Give rows to workers, take their results back, and replace workers that die.
 
-One thread, the caller's, owns all of it. Whatever happens elsewhere (a call is answered, a row is
-planned or recorded, the run is stopped) becomes an event in `DriverQueue`, and the thread handles
-one after the other. A call carries all rows that a worker has room for, and an answer all rows that
-finished since the last one: a call costs Ray a millisecond on each side, whatever it contains. Rows
-of a worker have numbers, and an answer for a number that the worker no longer has comes too late.
-
-A lost worker costs little: its rows go to the others immediately, in full batches, while Ray starts
-the next process.
+The caller's thread owns all of it: everything that happens elsewhere becomes an event in
+`DriverQueue`, and that thread handles one event after the other. A call costs Ray a millisecond on
+each side whatever it contains, so it carries all rows that a worker has room for, and an answer all
+rows that have finished since the last one. An answer about a row that the worker no longer has
+comes too late and is ignored. The rows of a lost worker go to the others immediately.
 """
 
 from __future__ import annotations
@@ -53,12 +50,12 @@ LOOK_S = 5.0  # longest wait for an event
 EVENTS_PER_TURN = 1000  # before rows are given out again
 ASK_AGAIN_S = 0.1  # after a call that found no process
 START_S = 300.0  # for Ray to start a process
-STILL_S = 300.0  # without a sign of life from a worker with rows, which is then taken for dead
+STILL_S = 300.0  # without progress of a worker with rows, before it counts as dead
 REPORT_S = 10.0  # for the final reports of workers
 
 
 class DriverQueue:
-    """Events for the driver's thread, and whether the run is to end. Any thread may call `put`,
+    """Events for the driver's thread, and whether the run must end. Any thread may call `put`,
     `fail` and `stop`, and a signal handler `stop`.
     """
 
@@ -68,11 +65,9 @@ class DriverQueue:
         self.error: BaseException | None = None  # the first one
 
     def put(self, event: Event) -> None:
-        """Call a function in the driver's thread."""
         self._queue.put(event)
 
     def put_later(self, event: Event, delay_s: float) -> None:
-        """Call a function in the driver's thread after a delay."""
         timer = threading.Timer(delay_s, self.put, (event,))
         timer.daemon = True
         timer.start()
@@ -82,7 +77,7 @@ class DriverQueue:
         call.future().add_done_callback(lambda found: self.put(partial(take, found)))
 
     def turn(self) -> None:
-        """Wait for an event, and handle it and those after it."""
+        """Wait for an event, and handle all events that have come."""
         try:
             event = self._queue.get(timeout=LOOK_S)
             for _ in range(EVENTS_PER_TURN):
@@ -93,12 +88,11 @@ class DriverQueue:
         event()
 
     def stop(self) -> None:
-        """Ask for an orderly end of the run."""
         self.stopped.set()
         self.put(lambda: None)
 
     def fail(self, error: BaseException) -> None:
-        """End the run in order with an error; only the first one counts."""
+        """End the run in order with an error. Only the first error counts."""
         if self.error is None:
             self.error = error
             self.stop()
@@ -115,13 +109,8 @@ class _Run:
 
 class Dispatcher:
     """The workers of a session, and the rows of its run. Only the driver's thread uses it, except
-    for `_plan` and the threads that record.
-
-    Args:
-        voices: of the cluster.
-        cloning: finds the voices of rows.
-        drop: removes the files of a result that comes too late.
-        rate_hz: sample rate of the workers' audio.
+    for `_plan` and the threads that record. `drop` removes the files of a result that comes too
+    late.
     """
 
     def __init__(
@@ -161,7 +150,7 @@ class Dispatcher:
             raise SetupError(f"no worker could be started: {self._reasons()}")
 
     def run(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Have tasks synthesized and recorded; afterwards the events have the error, if any."""
+        """Have tasks synthesized and recorded. An error of the run is then in the events."""
         look_ahead = LOOK_AHEAD * len(self.workers)
         self._is_planned = False
         with ThreadPoolExecutor(RECORDERS, "record") as pool:
@@ -180,13 +169,12 @@ class Dispatcher:
             self._waiting.clear()
 
     def end(self) -> None:
-        """End the processes; answers that come later are ignored."""
+        """End the processes. Later answers are ignored."""
         for worker in self.workers:
             self._cluster.kill(worker.actor, is_final=True)
             worker.lose()
 
     def collect_reports(self) -> None:
-        """Collect what the workers counted, and their last messages."""
         workers = [one for one in self.workers if one.ready is not None]
         calls = [one.actor.counted.remote().future() for one in workers]
         for worker, call in zip(workers, calls, strict=True):
@@ -222,7 +210,6 @@ class Dispatcher:
         self._is_planned = True
 
     def add(self, row: OpenRow) -> None:
-        """Let a row wait for a worker."""
         heapq.heappush(self._waiting, (row.rank, next(self._numbers), row))
 
     @property
@@ -232,7 +219,6 @@ class Dispatcher:
         return self._is_planned and (self._events.stopped.is_set() or not self._waiting)
 
     def _give_out(self, run: _Run) -> None:
-        """Give references and rows to workers that have room."""
         if self._events.stopped.is_set():
             return
         workers = [worker for worker in self.workers if worker.ready is not None]
@@ -262,7 +248,6 @@ class Dispatcher:
             self._events.fail(error)
 
     def _send(self, worker: WorkerHandle, rows: list[tuple[int, OpenRow]]) -> None:
-        """Call a worker with rows; each voice is in the call once."""
         places: dict[str, int] = {}  # of each voice in the call, by digest
         voices: list[Any] = []
         orders = []
@@ -278,7 +263,6 @@ class Dispatcher:
         self._events.when_answered(call, partial(self._was_called, worker, worker.life))
 
     def _encode(self, worker: WorkerHandle, reference: Reference, ticket: VoiceFuture) -> None:
-        """Have a worker encode a recording."""
         worker.add_reference()
         call = worker.actor.encode.remote(reference)
         take = partial(self._encoded, worker, worker.life, reference, ticket)
@@ -302,7 +286,6 @@ class Dispatcher:
             self._voices.settle(ticket, EncodedVoice(None, reason))
 
     def take(self, worker: WorkerHandle, ended: list[Ended]) -> None:
-        """Take results of a worker."""
         for one in ended:
             if self._run is None or one.number not in worker.rows:
                 if one.spoken is not None and one.spoken.encoded is not None:
@@ -322,7 +305,7 @@ class Dispatcher:
                 self._record(self._run, row.voiced.task, result, worker)
 
     def take_from_dead(self, worker: WorkerHandle, reason: str) -> None:
-        """Let the rows of a dead worker wait again. One of them may have killed it."""
+        """Put the rows of a dead worker back into the queue. One of them may have killed it."""
         rows = [worker.take_back(number) for number in list(worker.rows)]
         if self._run is None or self._events.stopped.is_set():
             return
@@ -356,7 +339,7 @@ class Dispatcher:
     # The workers' lives.
 
     def _turn(self) -> None:
-        """Handle events; the workers stop when the run is stopped."""
+        """Handle events. If the run is stopped, stop the workers."""
         self._events.turn()
         if self._events.stopped.is_set() and not self._is_stopping:
             self._is_stopping = True
@@ -372,23 +355,22 @@ class Dispatcher:
         return "; ".join(f"worker {one.number}: {one.given_up}" for one in self.workers)
 
     def _is_death(self, error: BaseException) -> bool:
-        """Whether a call failed because its process can synthesize no more."""
+        """Whether a call failed because its process cannot synthesize any more."""
         return isinstance(self._cluster.cause(error), WorkerFailed) or self._cluster.is_death(error)
 
     def _check_heartbeats(self) -> None:
-        """Take workers for dead that have rows and make no progress."""
+        """Treat workers as dead that have rows and make no progress."""
         for worker in self.workers:
             if worker.ready is not None and worker.still_s() > STILL_S:
                 self._died(worker, WorkerFailed(f"it has not responded for {STILL_S:.0f} s"))
 
     def _ask(self, worker: WorkerHandle) -> None:
-        """Find out when a worker's process has started."""
         call = worker.actor.hello.remote()
         self._events.when_answered(call, partial(self._met, worker, worker.life))
 
     def _met(self, worker: WorkerHandle, life: int, found: Future[None]) -> None:
-        """A process was started, or Ray has not started it yet and may not know that the previous
-        one has ended.
+        """Handle the answer of a worker's process: it was started, or Ray has not started it yet
+        and may not know that the previous one has ended.
         """
         if life != worker.life:
             return
@@ -418,7 +400,7 @@ class Dispatcher:
             log.info("worker %d was restarted", worker.number)
 
     def _was_called(self, worker: WorkerHandle, life: int, found: Future[Any]) -> None:
-        """A call was answered; its error may be the death of the worker."""
+        """Handle the answer to a call. An error may be the death of the worker."""
         if life != worker.life or (error := found.exception()) is None:
             return
         if self._is_death(error):
@@ -427,7 +409,6 @@ class Dispatcher:
             self._events.fail(self._cluster.cause(error))
 
     def _await_news(self, worker: WorkerHandle) -> None:
-        """Ask a worker for results and messages."""
         worker.news = worker.actor.news.remote().future()
         take = partial(self._take_news, worker, worker.life)
         worker.news.add_done_callback(lambda found: self._events.put(partial(take, found)))
@@ -477,6 +458,5 @@ class Dispatcher:
 
 
 def log_messages(worker: WorkerHandle, messages: Iterable[LogMessage]) -> None:
-    """Log the messages of a worker."""
     for one in messages:
         logging.getLogger(one.logger).log(one.level, "worker %d: %s", worker.number, one.text)

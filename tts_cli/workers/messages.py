@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a worker needs before its first row."""
-
     number: int  # of the worker, from 1
     config: RunConfig  # with absolute paths
     out: Path
@@ -36,8 +34,6 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker that is ready for rows."""
-
     host: str
     facts: SessionFacts
     num_slots: int  # rows at a time
@@ -46,8 +42,6 @@ class Ready:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """A task to synthesize."""
-
     number: int  # of the row at this worker
     voiced: TaskWithVoice  # without voice and ticket, which other processes cannot use
     voice: int | None  # index among the voices of the call
@@ -55,8 +49,6 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class Ended:
-    """The result of a task."""
-
     number: int
     spoken: Result | None = None  # None: the run ended before, or an error
     age_s: float | None = None  # since its prompt was made; None: no prompt
@@ -71,8 +63,6 @@ class Ended:
 
 @dataclass(frozen=True)
 class EncodedVoice:
-    """The voice of a reference."""
-
     voice: Voice | None
     error: str | None = None
     milliseconds: float = 0.0
@@ -80,8 +70,6 @@ class EncodedVoice:
 
 @dataclass(frozen=True)
 class LogMessage:
-    """A log message of a worker."""
-
     logger: str
     level: int
     text: str
@@ -89,8 +77,6 @@ class LogMessage:
 
 @dataclass(frozen=True)
 class WorkerNews:
-    """Results, log messages and the heartbeat of a worker."""
-
     ended: list[Ended]
     messages: list[LogMessage]
     num_behind: int = 0  # pieces of other rows that have left their slots

@@ -1,8 +1,7 @@
 """Synthesize through workers: start them, dispatch rows to them, and sum up their reports.
 
-The caller's thread does all of it; another thread plans rows, and some record them, see
-`Dispatcher`. For a run whose driver has no model, a worker generates the voices: each call runs in
-a separate process with a worker's share of the devices.
+The caller's thread does all of it; other threads plan and record rows, see `Dispatcher`. If voices
+must be generated, a worker does it, because the driver has no model.
 """
 
 from __future__ import annotations
@@ -37,12 +36,8 @@ log = logging.getLogger(__name__)
 
 
 class WorkerSession:
-    """Synthesize through workers; see `engine.session.Session`.
-
-    Args:
-        out: output folder.
-        comment: in every file.
-        drop: removes files of a worker that are not needed any more.
+    """Synthesize through workers; see `engine.session.Session`. `drop` removes files of a worker
+    that are not needed any more.
     """
 
     def __init__(
@@ -69,7 +64,7 @@ class WorkerSession:
         self._token: Path | None = None
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """Start Ray and the workers; workers with too little room for the rows are replaced."""
+        """Start Ray and the workers. Workers with too little room for the rows are replaced."""
         if needs is None or (self._room is not None and needs.fits(self._room)):
             return
         if self._room is None:
@@ -80,18 +75,15 @@ class WorkerSession:
         yield "loading the model in each worker", lambda: self._start(needs)
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Dispatch tasks to the workers."""
         self._has_run = True
         self._dispatcher.run(tasks, keep)
         if self._events.error is not None:
             raise self._events.error
 
     def stop(self) -> None:
-        """Ask for an orderly end; any thread may call it."""
         self._events.stop()
 
     def close(self) -> None:
-        """End the workers, and leave Ray."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -126,7 +118,6 @@ class WorkerSession:
         )
 
     def _start(self, needs: Needs) -> None:
-        """Start the workers, and wait until each is ready or given up. Raises SetupError."""
         self._dispatcher.end()
         share = self._cluster.share
         settings = self._worker_config(needs)
@@ -169,7 +160,7 @@ class WorkerSession:
 
 @contextmanager
 def elsewhere(config: RunConfig) -> Iterator[RunWork]:
-    """Yield a function that calls others in one worker, to generate voices."""
+    """Yield a function that calls other functions in one worker, to generate voices."""
     alone = config if config.ray_address is not None else replace(config, workers="1")
     cluster = Cluster(alone)
 
@@ -188,7 +179,7 @@ def elsewhere(config: RunConfig) -> Iterator[RunWork]:
 
 
 def there(config: RunConfig, share: Share) -> RunConfig:
-    """Return settings for another process."""
+    """Return the settings for another process."""
     model = config.model
     if model is not None and Path(model).expanduser().is_dir():
         model = str(Path(model).expanduser().absolute())

@@ -24,17 +24,12 @@ class SpentVoiceFuture(VoiceFuture):
 
     @property
     def milliseconds(self) -> float:
-        """Time to encode the reference."""
         return self.spent_ms
 
 
 class ClusterVoices(VoiceCache):
     """Voices by digest, in the driver. `submit` belongs to the thread that plans rows, the rest to
-    the driver's.
-
-    Args:
-        wake: wakes the driver's thread.
-        store: puts a value into the object store.
+    the driver's. `wake` wakes the driver's thread; `store` puts a value into the object store.
     """
 
     def __init__(self, wake: Callable[[], None], store: Callable[[Any], Any]) -> None:
@@ -48,16 +43,13 @@ class ClusterVoices(VoiceCache):
 
     @property
     def has_room(self) -> bool:
-        """Whether another recording may wait."""
         return self._num_pending < MAX_PENDING
 
     @property
     def encode_ms(self) -> float:
-        """Time that all encoding took."""
         return self._spent_ms
 
     def submit(self, reference: Reference) -> VoiceFuture:
-        """Have a recording encoded."""
         ticket = self._keep(reference.digest, SpentVoiceFuture())
         self._num_pending += 1
         self._to_encode.append((reference, ticket))
@@ -65,15 +57,14 @@ class ClusterVoices(VoiceCache):
         return ticket
 
     def next_reference(self) -> tuple[Reference, VoiceFuture] | None:
-        """Remove and return the next recording to encode."""
         return self._to_encode.popleft() if self._to_encode else None
 
     def return_reference(self, reference: Reference, ticket: VoiceFuture) -> None:
-        """Have a recording encoded by another worker, because the first one died."""
+        """Queue a recording again, because the worker that encoded it died."""
         self._to_encode.append((reference, ticket))
 
     def settle(self, ticket: VoiceFuture, encoded: EncodedVoice) -> None:
-        """Take the voice of a recording, or the reason why there is none."""
+        """Take the voice of a recording, or the reason why it has none."""
         self._num_pending -= 1
         if isinstance(ticket, SpentVoiceFuture):
             ticket.spent_ms = encoded.milliseconds
@@ -85,7 +76,7 @@ class ClusterVoices(VoiceCache):
         ticket.voice.set_result(encoded.voice)
 
     def stored(self, voice: Voice) -> Any:
-        """Return a voice's reference in the object store; each voice is put there once."""
+        """Return a voice's reference in the object store. Each voice is stored there once."""
         if voice.digest not in self._stored:
             self._stored[voice.digest] = self._store(voice)
             while len(self._stored) > MAX_VOICES:

@@ -53,7 +53,7 @@ MAX_MESSAGES = 10_000
 
 
 class WorkerFailed(Exception):  # noqa: N818
-    """This process can synthesize no more rows; its successor may."""
+    """This process cannot synthesize any more rows. Its successor may."""
 
 
 class _MessageStore(logging.Handler):
@@ -70,7 +70,6 @@ class _MessageStore(logging.Handler):
             self.messages.append(message)
 
     def take(self) -> list[LogMessage]:
-        """Remove and return the messages."""
         return [self.messages.popleft() for _ in range(len(self.messages))]
 
 
@@ -114,13 +113,7 @@ class Worker:
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows; `news` returns their results.
-
-        Args:
-            voices: that some of the rows clone.
-        Raises:
-            WorkerFailed: this process can synthesize no more rows.
-        """
+        """Take rows and the voices they clone; `news` has the results. Raises WorkerFailed."""
         with self._mutex:
             if self._failure is not None:
                 raise self._failure
@@ -136,11 +129,7 @@ class Worker:
             self._count_in(len(orders))
 
     async def news(self) -> WorkerNews:
-        """Return results and messages; waits up to `NEWS_S` for some, or for room for other rows.
-
-        Raises:
-            WorkerFailed: this process can synthesize no more rows.
-        """
+        """Return results and messages, waiting up to `NEWS_S` for them. Raises WorkerFailed."""
         deadline_s, is_awake = time.perf_counter() + NEWS_S, False
         while not is_awake and time.perf_counter() < deadline_s:
             with self._mutex:
@@ -163,7 +152,6 @@ class Worker:
             return WorkerNews(ended, self._log.take(), self._reported_behind, heartbeat)
 
     async def encode(self, reference: Reference) -> EncodedVoice:
-        """Encode a recording."""
         taken: Future[VoiceFuture] = Future()
         with self._mutex:
             self._orders.put((reference, taken))
@@ -176,11 +164,10 @@ class Worker:
         return EncodedVoice(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
     async def drain(self, num_due: int) -> None:
-        """No more rows come for now, so the last ones do not wait for others to fill their batch.
+        """Mark the end of the rows for now, so that the last ones do not wait for a full batch.
 
-        Args:
-            num_due: rows and references sent to this process. Calls have no order, so some may
-                still be on their way.
+        Of all calls to this process, `num_due` were rows and references. Some may still be on their
+        way, because calls have no order.
         """
         with self._mutex:
             self._num_due = num_due
@@ -194,7 +181,7 @@ class Worker:
             self._orders.put(None)
 
     async def stop(self) -> None:
-        """Start no more rows; those that are decoded are finished."""
+        """Start no more rows. Those that are being decoded are finished."""
         with self._mutex:
             self._is_stopped = True
             if self._session is not None:
@@ -234,7 +221,6 @@ class Worker:
             self._end(None)
 
     def _end(self, failure: Exception | None) -> None:
-        """Answer every waiting call."""
         with self._mutex:
             self._failure, self._is_stopped = failure, True
             if failure is None:
@@ -246,7 +232,7 @@ class Worker:
             self._ready.set_exception(failure)
 
     def _has_news(self) -> bool:
-        """Whether there is something to report. The caller holds the mutex."""
+        """Whether anything must be reported. The caller holds the mutex."""
         session, behind, is_moved = self._session, 0, False
         if session is not None:
             behind = session.num_behind
@@ -268,7 +254,6 @@ class Worker:
             loop.call_soon_threadsafe(event.set)
 
     def _open(self) -> tuple[LocalSession, AudioWriter]:
-        """Load the model, allocate slots, and be ready. Raises SetupError."""
         import torch
 
         settings = self._settings
@@ -304,9 +289,7 @@ class Worker:
     def _due(
         self, session: LocalSession, first: TaskWithVoice | tuple[Reference, Future[VoiceFuture]]
     ) -> Iterator[TaskWithVoice | None]:
-        """Yield tasks as they come, until there are no more for now. The prompt thread, which owns
-        the voices, runs it.
-        """
+        """Yield tasks as they come, until no more are due for now. Runs in the prompt thread."""
         order: TaskWithVoice | tuple[Reference, Future[VoiceFuture]] | None = first
         while order is not None:
             if isinstance(order, TaskWithVoice):
@@ -322,7 +305,7 @@ class Worker:
                     yield None
 
     def _keep(self, writer: AudioWriter, results: Sequence[tuple[Task, Result]]) -> None:
-        """Encode and report the results of tasks; several threads call it."""
+        """Encode and report the results of tasks. Several threads call it."""
         for task, result in results:
             self._report(writer, task, result)
 
@@ -341,7 +324,6 @@ class Worker:
 
 
 def version() -> str:
-    """Return the installed version of tts-cli."""
     return versions()["tts-cli"] or "no version"
 
 

@@ -2,7 +2,8 @@
 thread uses them.
 
 A row that was on two workers that died may be the cause. It goes last, and each further death
-divides by eight the number of rows next to it, so that the row that kills workers is soon alone.
+divides the number of rows that run with it by eight, so that the row that kills workers is soon
+alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ class OpenRow:
 
     @classmethod
     def of(cls, voiced: TaskWithVoice, turn: int = 0) -> OpenRow:
-        """Return the row of a task."""
         pieces = voiced.task.pieces
         return cls(voiced, sum(estimated_frames(one.request) for one in pieces), len(pieces), turn)
 
@@ -49,12 +49,12 @@ class OpenRow:
         return self.deaths > 1
 
     def company(self, room: int) -> int:
-        """Return how many slots its worker may use, its own included."""
+        """Return how many slots its worker may use, including its own."""
         return max(1, room >> (COMPANY_SHIFT * max(0, self.deaths - 1)))
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Sort key: by turn and then the longest first; suspects last, the least suspect first."""
+        """Sort key: by turn, then the longest first; the most suspect rows last."""
         if self.is_suspect:
             return math.inf, self.deaths + self.lone_deaths
         return self.turn, -self.frames
@@ -62,9 +62,7 @@ class OpenRow:
 
 @dataclass(eq=False)
 class WorkerHandle:
-    """A worker as the driver sees it: its process, its rows and its totals. Only the driver's
-    thread uses it.
-    """
+    """A worker as the driver sees it: its process, its rows and its totals."""
 
     number: int  # from 1
     actor: Any
@@ -94,13 +92,12 @@ class WorkerHandle:
 
     @property
     def room(self) -> int:
-        """Slots that its rows may need together."""
+        """Return the slots that its rows may need together."""
         if self.ready is None:
             return 0
         return self.ready.num_slots + self.ready.num_slots // SLOTS_SHARE + MORE_ROWS
 
     def can_take(self, row: OpenRow) -> bool:
-        """Whether it has room for this row."""
         if self.ready is None:
             return False
         if not self.rows:
@@ -111,7 +108,7 @@ class WorkerHandle:
         return slots - self.num_behind <= self.room and slots <= company
 
     def give(self, row: OpenRow) -> int:
-        """Add a row; return its number, which no other row of this worker has or had."""
+        """Add a row. Return its number, which no other row of this worker has or had."""
         if not self.rows:
             self.heartbeat_s = time.perf_counter()
         self.num_given += 1
@@ -123,43 +120,38 @@ class WorkerHandle:
         return self.num_given
 
     def take_back(self, number: int) -> OpenRow:
-        """Remove a row."""
         row = self.rows.pop(number)
         self.slots -= row.slots
         self.frames -= row.frames
         return row
 
     def add_reference(self) -> None:
-        """Count a reference that is sent to this process."""
         self.is_drained = False
         self.num_sent += 1
 
     def lose(self) -> None:
-        """Note that its process has ended; later answers from it are ignored."""
+        """Record that its process has ended. Later answers from it are ignored."""
         self.life += 1
         self.num_sent = self.num_behind = 0
         self.ready = None
         self.lost_s = time.perf_counter()
 
     def begin(self, ready: Ready) -> None:
-        """Its process takes rows from now on."""
         facts = ready.facts
         self.ready, self.device, self.host = ready, facts.device, ready.host
         self.load_s = self.load_s or facts.load_s
         self.capture_s = self.capture_s or facts.capture_s
 
     def take_news(self, news: WorkerNews) -> None:
-        """Note its progress since the last news."""
         self.num_behind = news.num_behind
         if news.ended or news.heartbeat != self.heartbeat:
             self.heartbeat, self.heartbeat_s = news.heartbeat, time.perf_counter()
 
     def still_s(self) -> float:
-        """Seconds without progress on its rows; 0 without rows."""
+        """Return the seconds without progress on its rows; 0 without rows."""
         return time.perf_counter() - self.heartbeat_s if self.rows else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """Return its entry of run.json."""
         work = {
             name: value
             for name, value in self.counted.device.items()

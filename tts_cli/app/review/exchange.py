@@ -51,11 +51,7 @@ def review_table(out: Path) -> str:
 
 
 def write_labels(out: Path, folder: Path) -> int:
-    """Write the comments as label tracks of Audacity, one file per take. Return their number.
-
-    Raises:
-        SetupError: a file cannot be written.
-    """
+    """Write the comments as Audacity label tracks, one file per take. Return their number."""
     tracks: dict[str, list[TimedText]] = defaultdict(list)
     for one in Reviews(out).comments():
         at_s, text = one.at_s or 0.0, f"{one.reviewer}: {one.comment}".removeprefix(": ")
@@ -69,15 +65,15 @@ def write_labels(out: Path, folder: Path) -> int:
 
 
 def import_decisions(out: Path, file: Path, reviewer: str) -> dict[str, int]:
-    """Add the decisions of a file that a page saved. Return the numbers of those that were
-    added, were known already, and are about audio that the folder does not have.
+    """Add the decisions of a saved file. Return how many were new, known, or about audio that the
+    folder does not have.
 
     Args:
         reviewer: name for decisions without one.
     Raises:
         UsageError: the file has no decisions.
         SetupError: it cannot be read.
-        FolderLocked, DiskFull, StoppedEarly: nothing or not all was added.
+        FolderLocked, DiskFull, StoppedEarly: none or not all were added.
     """
     given = list(read_decisions(file)) if file.is_file() else []
     if not given:

@@ -75,7 +75,6 @@ class ReviewFolder:
         return {**content, "server": {"stamp": stamp, "reviewer": self.reviewer}}
 
     def changes(self, after: int) -> dict[str, Any]:
-        """Return the decisions since a revision, and the state of the folder."""
         with self._reading:
             stamp = self._stamp(REVIEWS_NAME)
             if stamp != self._read:
@@ -90,22 +89,19 @@ class ReviewFolder:
         }
 
     def _stamp(self, *names: str) -> str:
-        """Return a text that changes with files that only grow."""
+        """Return a text that changes when one of these append-only files grows."""
         return " ".join(str(PlainFiles(self.out).size(self.out / name)) for name in names)
 
     def decide(self, decision: Decision) -> None:
-        """Record a decision durably; its reviewer and time are ours.
+        """Record a decision durably. Its reviewer and time are set here.
 
-        Raises:
-            FolderLocked: a run is in progress.
-            DiskFull, StoppedEarly: it may not be recorded.
+        Raises FolderLocked during a run, and DiskFull or StoppedEarly if it may not be recorded.
         """
         about = {"reviewer": self.reviewer, "time": iso_time(datetime.now(timezone.utc))}
         with self._owned():
             append_decisions(self.out, [msgspec.structs.replace(decision, **about)])
 
     def pick(self, key: TakeKey) -> None:
-        """Make a take the row's current one. Raises as `choose_takes`."""
         with self._owned() as store:
             if store is None:
                 raise FolderLocked("a retake is in progress", remedy="wait until it is finished")
@@ -114,7 +110,7 @@ class ReviewFolder:
 
     @contextmanager
     def _owned(self) -> Iterator[Store | None]:
-        """Own the lock of the folder inside the block; None: a retake of this process has it."""
+        """Own the lock of the folder inside the block. None: a retake of this process owns it."""
         with self._deciding:
             if self._is_own:
                 yield None
@@ -124,7 +120,7 @@ class ReviewFolder:
 
     @contextmanager
     def retaking(self) -> Iterator[None]:
-        """Let decisions pass inside the block, although the retake owns the lock."""
+        """Allow decisions inside the block, although the retake owns the lock."""
         with self._deciding:
             self._is_own = True
         try:
@@ -138,5 +134,4 @@ class ReviewFolder:
         return path if path and PlainFiles(self.out).size(path) is not None else None
 
     def outlines(self, keys: Outlines) -> list[str | None]:
-        """Return the waveforms of takes."""
         return outlines(list(map(self.audio, keys)))

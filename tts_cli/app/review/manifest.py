@@ -50,11 +50,7 @@ class ManifestEdit:
 
 
 def edit_of(source: Manifest, row: Row, text: str) -> ManifestEdit:
-    """Return the change that gives a row another text.
-
-    Raises:
-        UsageError: the file cannot be changed here, or the text is not found in it.
-    """
+    """Return the change that gives a row another text. Raises UsageError if that is impossible."""
     file = next(one for one in source.all if row.file in ("", one.name))
     remedy = "change the text in the program that the file is from"
     if file.copy is not None or file.format not in _FORMATS:
@@ -88,7 +84,7 @@ def _notations(form: str, *texts: str) -> list[list[str]]:
 
 
 def _changes_only(file: ManifestFile, new: bytes, row: Row, text: str) -> bool:
-    """Return whether a new content of a manifest differs in the text of one row only."""
+    """Whether a new content of a manifest differs only in the text of one row."""
     edited = replace(row, text=text)
     with tempfile.NamedTemporaryFile(suffix=Path(file.name).suffix) as copy, suppress(TtsCliError):
         copy.write(new)

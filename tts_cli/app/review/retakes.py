@@ -1,8 +1,8 @@
 """Retakes on the spot: further takes of a row, also with another text, voice or style.
 
-A retake is a run of `synthesize` with the folder's manifest and remembered settings, so its takes
-go through the store like all others, and never become a row's file until a user chooses them. The
-model stays loaded between two retakes. The main thread runs them one by one, as signals require.
+A retake is a run of `synthesize` with the folder's manifest and remembered settings. Its takes
+never become a row's file until a user chooses them. The model stays loaded between two retakes. The
+main thread runs them one by one, as signals require.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 
 
 class Retake(msgspec.Struct, forbid_unknown_fields=True):
-    """A request for further takes of a row, and the state of the work."""
-
     id: str  # of the row
     takes: Annotated[int, msgspec.Meta(ge=1, le=MAX_TAKES)] = 1
     edits: dict[Editable, str] = {}  # fields of the row that differ from the manifest
@@ -63,20 +61,17 @@ class Retake(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Rewording(msgspec.Struct, forbid_unknown_fields=True):
-    """A request to write a text into the manifest."""
-
     id: str
     text: str
     diff: str | None = None  # the change that was shown; None: only show it
 
 
 class WarmSession(LocalSession):
-    """A session that outlives its run. Only the run that loads the model reports the time of it."""
+    """A session that outlives its run. Only the run that loads the model reports that time."""
 
     is_reused = False  # whether an earlier run has loaded the model
 
     def facts(self) -> SessionFacts:
-        """See `LocalSession`."""
         found = super().facts()
         return replace(found, load_s=0.0, capture_s=0.0) if self.is_reused else found
 
@@ -98,7 +93,6 @@ class Retakes:
     _session: WarmSession | None = None
 
     def start(self, request: Retake) -> int:
-        """Queue a retake. Return its number."""
         with self._mutex:
             job = Retake(request.id, request.takes, request.edits, len(self.jobs) + 1)
             self.jobs.append(job)
@@ -126,8 +120,6 @@ class Retakes:
             self._drop_session()
 
     def _make(self, job: Retake) -> None:
-        """Synthesize the takes. Raises TtsCliError."""
-
         def count(*_: Any) -> None:
             job.num_done += 1
 
@@ -155,11 +147,9 @@ class Retakes:
             raise UsageError(f"{job.id}: {failed} of {job.takes} takes failed")
 
     def reword(self, request: Rewording) -> str:
-        """Return the change that writes a text into the manifest. Write it if the request has it.
+        """Return the change that writes a text into the manifest, and write it if requested.
 
-        Raises:
-            UsageError: that is not possible, or the manifest has changed since.
-            DiskFull, StoppedEarly: it is as before.
+        Raises UsageError if that is not possible, and DiskFull or StoppedEarly.
         """
         with ExitStack() as stack:
             source, _, row, book, _ = self._open(request.id, stack)
@@ -200,7 +190,7 @@ class Retakes:
     def _warm_session(
         self, config: RunConfig, info: ModelInfo, cloning: Cloning, *, is_int16: bool
     ) -> LocalSession:
-        """Return the session of the last retake if it has the same model."""
+        """Return the session of the last retake if it has the same model, or else a new one."""
         session = self._session
         if session is None or _SAME_MODEL(session.config) != _SAME_MODEL(config):
             self._drop_session()
@@ -215,7 +205,7 @@ class Retakes:
 
 
 def _edited(row: Row, edits: Mapping[str, str]) -> Row:
-    """Return a row with other fields. Raises UsageError: a value is not valid."""
+    """Return a row with other fields. Raises UsageError if a value is not valid."""
     if row.lexicon and edits.get("lexicon"):
         edits = {**edits, "lexicon": f"{edits['lexicon']}; {row.lexicon}"}
     values = {"id": row.id, "text": row.text, **edits}

@@ -1,7 +1,7 @@
 """The web server of `review`: one page, its data, and the decisions that it sends.
 
 Only pages of this server get an answer: the address has a secret token; the host must be the one
-that we listen on, so that a foreign name which resolves to 127.0.0.1 gets nothing; and a request
+that we listen on, so that a foreign name which resolves to 127.0.0.1 is rejected; and a request
 that names an origin must name ours.
 """
 
@@ -48,14 +48,10 @@ SITES = ("same-origin", "none")  # in `Sec-Fetch-Site`; none: the user opened th
 def serve(
     folder: ReviewFolder, retakes: Retakes, port: int, announce: Callable[[str], None]
 ) -> None:
-    """Serve the page of a folder until a signal comes; a retake in progress is stopped in order.
+    """Serve the page of a folder until a signal comes; a retake is then stopped in order.
 
-    Args:
-        port: 0: any free one.
-        announce: called with the address of the page.
-    Raises:
-        UsageError: it is not an output folder.
-        SetupError: the folder cannot be read, or the port is in use.
+    `announce` is called with the address. Raises UsageError if it is not an output folder,
+    and SetupError if it cannot be read or the port is in use. Port 0: any free one.
     """
     Store.read_only(folder.out)
     remedy = "choose another --port, or leave it out for any free one"
@@ -77,7 +73,6 @@ def serve(
 
 
 def make_app(folder: ReviewFolder, retakes: Retakes, port: int, token: str) -> Starlette:
-    """Return the routes of the page, for requests to this port with this token."""
     hosts = (f"{HOST}:{port}", f"localhost:{port}")
 
     def page(request: Request) -> Response:
