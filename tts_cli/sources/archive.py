@@ -1,8 +1,8 @@
 """Read a ZIP file from an untrusted source, with a bound on everything.
 
-EPUB, .docx, .xlsx and .ods are such files. Members are read into memory and never unpacked to disk,
-so their names cannot lead anywhere. The end of the file is checked before `zipfile` opens it, which
-would read a directory of any size; the sizes in the directory are not trusted either.
+EPUB, .docx, .xlsx and .ods are ZIP files. Members are never unpacked to disk, so their names cannot
+lead anywhere. `zipfile` would read a directory of any size, so the end of the file is checked
+first; the sizes in the directory are not trusted either.
 """
 
 from __future__ import annotations
@@ -43,13 +43,8 @@ _BLOCK = 1 << 20  # of a read, which allocates its size
 
 
 def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it") -> AnyStr:
-    """Return the rest of a file.
-
-    Args:
-        most: number of bytes, or of characters.
-        name: of the file, in messages.
-    Raises:
-        ManifestError: it has more.
+    """Return the rest of a file. Raises ManifestError if it has more than `most` bytes or
+    characters.
     """
     pieces = [file.read(0)]
     left = most + 1
@@ -65,15 +60,12 @@ def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it
 
 
 class Archive:
-    """A ZIP file that is open for reading.
+    """A ZIP file that is open for reading. Raises ManifestError.
 
     Args:
         file: closed by the caller.
-        name: of the file, in messages.
         remedy: what to do if a part is missing or damaged.
         member_bytes: maximum size of a member; above the default, members may have any ratio.
-    Raises:
-        ManifestError: it is not a ZIP file, or is damaged, or too large.
     """
 
     def __init__(
@@ -92,11 +84,7 @@ class Archive:
         self.names = frozenset(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
-        """Return a member's bytes.
-
-        Raises:
-            ManifestError: it is missing, encrypted, damaged or too large.
-        """
+        """Return a member's bytes. Raises ManifestError: missing, encrypted, damaged, too large."""
         if name not in self.names:
             raise ManifestError(f"{self.name}: {name[:200]!r} is missing in the file", self._remedy)
         info = self._zip.getinfo(name)

@@ -1,9 +1,8 @@
 """Read a book from a file, or from a folder with one or more files per chapter.
 
-The links in a `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, name the files of the
-book in order, also those in subfolders. So does the `nav` of a `mkdocs.yml`, or the `Book.txt` of
-Leanpub and Softcover. Without such a file, the texts at the top of the folder are the book, sorted
-by name, with numbers in names by value. Other files that look like texts are reported.
+A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, or a
+`Book.txt` (Leanpub, Softcover) names the files in order. Without one, the texts at the top of the
+folder are the book, in natural order of their names; other files that look like texts are reported.
 
 Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
@@ -52,18 +51,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
 class Texts(NamedTuple):
-    """Files to read, in order."""
-
     files: tuple[Path, ...]
     is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
 
 
 def texts_of(folder: Path) -> Texts:
-    """Return the texts of a folder.
-
-    Raises:
-        ManifestError: there are none or too many, or a link leads out of the folder.
+    """Return the texts of a folder. Raises ManifestError if there are none or too many, or a link
+    leads out of the folder.
     """
     for name, read_links, bases in _ORDERS:
         order = folder / name
@@ -120,7 +115,7 @@ def _summary_links(text: str) -> _Links:
 
 
 def _mkdocs_links(text: str) -> _Links:
-    """Return the paths of `nav`; each is at the end of a line."""
+    """Return the paths of `nav`, each at the end of its line."""
     found, is_nav, base = [], False, "docs"
     for number, line in enumerate(text.splitlines(), 1):
         if line[:1].strip(" -#"):
@@ -154,7 +149,7 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
 def _named(
     order: Path, folder: Path, links: list[tuple[int, str]], bases: list[Path]
 ) -> Texts | None:
-    """Return the files that an order names, each once; None: the order is an ordinary text."""
+    """Return the files that an order names, each once; None if the order is an ordinary text."""
     files: dict[Path, None] = {}
     lost: list[str] = []
     for line, link in links:
@@ -182,7 +177,6 @@ def _named(
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder; symbolic links are followed."""
     real, top = os.path.realpath(path), os.path.realpath(folder)
     return os.path.commonpath((real, top)) == top
 
@@ -195,7 +189,7 @@ def _leads_out(place: str, what: str) -> ManifestError:
 
 
 def _rest(entries: list[Path]) -> str:
-    """Describe the files of a folder that look like texts but are not read; "": none."""
+    """Describe the files of a folder that look like texts but are not read; "" without any."""
     others = [one.name for one in entries if _OTHER.fullmatch(one.suffix) and one.is_file()]
     below: Counter[str] = Counter()
     walked = (
@@ -244,8 +238,8 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """Read the texts of a folder in order. Headings begin chapters, unless a summary names the
-    files: then each file is a chapter.
+    """Read the texts of a folder in order. Each file that a summary names is a chapter; otherwise
+    headings begin chapters.
     """
     found = texts_of(folder)
     names = [os.path.relpath(one, folder) for one in found.files]
@@ -307,7 +301,6 @@ def _bytes_of(path: Path, most_bytes: int) -> bytes:
 
 
 def _decoded(path: Path, encoding: str | None) -> str:
-    """Return the content of a text file, with newlines as line ends."""
     data = _bytes_of(path, MAX_TEXT_BYTES)
     found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:

@@ -1,8 +1,7 @@
 """Read the dialogue of a screenplay in Fountain: an item per speech, with its character.
 
-Names of characters are lines in capital letters after a blank line, or begin with @. Scene
-headings, action, transitions, notes and the title page are not read. A direction in parentheses and
-the scene become the extra columns `direction` and `scene`.
+Names of characters are lines in capital letters after a blank line, or begin with @. Only speeches
+are read. A direction in parentheses and the scene become the extra columns `direction` and `scene`.
 
 Source: the syntax of Fountain 1.1.
 """
@@ -34,7 +33,7 @@ _EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ marks
 
 
 def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
-    """Return an item per speech. Raises ManifestError: there are none, or it is too large."""
+    """Return an item per speech. Raises ManifestError: none found, or the text is too large."""
     content = read_bounded(file, MAX_CHARS, name).removeprefix("\ufeff")
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     for pattern in (_LEFT_OUT, _TITLE_PAGE):

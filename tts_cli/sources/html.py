@@ -1,10 +1,10 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
 Paragraphs, headings, lists with their numbers, quotations, tables row by row, and the text of links
-and emphasis are read. Images with their alternative texts and captions, code blocks, formulas,
-numbers of printed pages, ruby, navigation, hidden and struck-out text, title pages, footnotes with
-their marks, and the frame of Project Gutenberg are left out. Footnotes have an `epub:type` or a
-`role`; a short link may be a mark too. An image of a letter at the start of a paragraph is read.
+and emphasis are read. Images with their captions, code blocks, formulas, numbers of printed pages,
+ruby, navigation, hidden and struck-out text, title pages and footnotes are left out. Footnotes have
+an `epub:type` or a `role`; a short link may be a mark too. An image of a letter at the start of a
+paragraph is read.
 
 Documents are untrusted: only entities of HTML are replaced, none may be declared, nothing is
 fetched, and libxml2 limits the nesting.
@@ -92,7 +92,6 @@ _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
 def load_lxml() -> Any:
-    """Return the `etree` of lxml. Raises SetupError."""
     return load("book", "lxml", "EPUB")
 
 
@@ -153,12 +152,11 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def tag_of(element: Any) -> str:
-    """Return the name of an element without namespace, in small letters; "": not an element."""
+    """Return an element's name without namespace, in lower case; "" if it is not an element."""
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def kinds_of(element: Any) -> list[str]:
-    """Return the values of `epub:type` and `role` of an element."""
     kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
     return [*kinds, *(element.get("role") or "").lower().replace("doc-", "").split()]
 
@@ -182,7 +180,7 @@ def text_of(element: Any) -> str:
 
 
 def _shift_of(element: Any, tag: str) -> str:
-    """Return the mark of a superscript or subscript, also of one by its style or class."""
+    """Return the mark of a superscript or subscript, including those by style or class."""
     if tag in ("sup", "sub"):
         return _SHIFTS[tag]
     looks = (element.get("style"), element.get("class")) if tag == "span" else ()
@@ -203,7 +201,7 @@ def _heading_of(text: str) -> str:
 
 
 def left_out_warnings(name: str, left_out: Counter[str]) -> list[str]:
-    """Return a sentence for each kind of what was left out of a file."""
+    """Return a sentence for each kind of element left out of a file."""
     times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark and its note count once
     return [
         f"{name}: {kind} is left out" + (f", {count} times" * (count > 1))
@@ -220,7 +218,6 @@ _CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-t
 
 
 def _is_caption(element: Any, tag: str) -> bool:
-    """Return whether an element is the caption of a picture."""
     names = (element.get("class") or "").lower().replace("_", "-").split()
     has_class = any(map(_CAPTION.fullmatch, names)) and tag in ("p", "div", "span")
     if tag != "figcaption" and not has_class:
@@ -238,7 +235,7 @@ def _is_caption(element: Any, tag: str) -> bool:
 
 
 class HtmlReader:
-    """One document.
+    """Reads one document.
 
     Args:
         root: of `parse_xml`.
@@ -287,12 +284,12 @@ class HtmlReader:
         yield from self._take_blocks()
 
     def warnings(self, name: str) -> list[str]:
-        """Return what was left out, once `blocks` has ended."""
+        """Return warnings about elements left out. Only complete when `blocks` has ended."""
         return left_out_warnings(name, self.left_out)
 
     def _mark(self, element: Any) -> None:
         """Add the entries of the contents that point at this element. A deep entry may not become a
-        chapter, so it does not split a paragraph, and is placed before it.
+        chapter, so it is placed before its paragraph instead of splitting it.
         """
         if not self._marks:
             return
@@ -383,8 +380,8 @@ class HtmlReader:
         self._pieces.append(element.text or "")
 
     def _number_of(self, item: Any) -> str:
-        """Return the number of an item of an ordered list, "" if the list has a style, which may
-        change the numbers or hide them.
+        """Return the number of an item of an ordered list; "" if the list has a style, which may
+        change or hide the numbers.
         """
         parent = item.getparent()
         if parent is None or tag_of(parent) != "ol" or not text_of(item):
@@ -430,7 +427,9 @@ class HtmlReader:
             self._blocks.append(Heading(one, level, place) if level else Text(one, place))
 
     def _take_drop_cap(self, alternative: str) -> bool:
-        """Return whether an image is the first letter of a paragraph, by its alternative text."""
+        """Store the first letter of a paragraph from the alternative text of an image. Return
+        whether it is one.
+        """
         found = _DROP_CAP.fullmatch(alternative.strip())
         if not found or not found[1].isupper() or any(map(str.strip, self._pieces)):
             return False
@@ -440,7 +439,9 @@ class HtmlReader:
         return True
 
     def _with_drop_cap(self, text: str) -> str:
-        """Return a paragraph with its first letter, if that begins a word; else it is an image."""
+        """Return a paragraph with the letter of its image if that begins a word; else the image is
+        left out.
+        """
         rest = text.lstrip()
         if not self._drop_cap or not rest:
             return text

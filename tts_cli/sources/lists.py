@@ -1,5 +1,5 @@
-"""Find plain texts whose lines are more than words: keys, times or names before the text, readings
-between its characters. The forms and marks are in `data/lists.toml`.
+"""Recognize plain texts whose lines have keys, times or names before the text, or readings between
+its characters. The forms and marks are in `data/lists.toml`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def _forms() -> tuple[ListForm, ...]:
 
 
 def _is_of(form: ListForm, lines: list[str]) -> bool:
-    """Whether the first lines of a text have this form."""
     kept = [line for line in lines if form.skip is None or not form.skip.fullmatch(line)]
     pattern = form.line or form.head or re.compile("")
     blocks = ["\n".join(kept[nth : nth + form.head_lines]) for nth in range(len(kept))]
@@ -74,11 +73,7 @@ def _id_of(found: re.Match[str]) -> str:
 
 
 def find_list(sample: list[str], name: str) -> ListForm | None:
-    """Return the form of a text by its first lines, and log it; None: a text per line.
-
-    Args:
-        name: what messages call the file.
-    """
+    """Return the form of a text by its first lines, and log it; None: one text per line."""
     lines = [line.strip(_INVISIBLE) for line in sample if line.strip()]
     lines = _CONTINUED.sub("", "\n".join(lines)).split("\n")
     form = next((one for one in _forms() if _is_of(one, lines)), None)
@@ -122,7 +117,7 @@ def _filled(lines: Lines, form: ListForm) -> Iterator[tuple[int, str, str | None
 
 
 def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
-    """Return an item per text; the name and the time of a head apply until the next head."""
+    """Return an item per text. The name and time of a head apply until the next head."""
     about: dict[str, str] = {}
     is_head = False  # the second line of one
     read = chain(_filled(lines, form), [(0, "", None)])
@@ -155,7 +150,7 @@ def _transcript_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def transcript_marks(text: str) -> Iterator[tuple[str, str]]:
-    """Return the marks of transcripts in a text, of each kind the first, with their names."""
+    """Return the first mark of each kind of transcript mark in a text, with its name."""
     for name, pattern in _transcript_patterns() if "[" in text else ():
         if found := pattern.search(text):
             yield name, found.group()

@@ -18,8 +18,8 @@ def delivered_names(pattern: str, rows: Iterable[tuple[Key, Mapping[str, Any]]])
     """Return the name of each row's file, without suffix.
 
     Args:
-        rows: in the order of the manifest, with the values of `FIELDS` except n, and of extra
-            columns. `n` counts from 1.
+        rows: in manifest order, with the values of `FIELDS` except n (counted from 1), and of extra
+            columns.
     Raises:
         UsageError: the pattern is invalid, a row lacks a field, or two rows share a name.
     """
@@ -55,7 +55,6 @@ def delivered_names(pattern: str, rows: Iterable[tuple[Key, Mapping[str, Any]]])
 
 
 def _fields(pattern: str) -> list[str]:
-    """Return the names of a pattern's fields. Raises UsageError."""
     try:
         parts = list(string.Formatter().parse(pattern))
     except ValueError as error:

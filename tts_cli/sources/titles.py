@@ -1,6 +1,6 @@
 """Recognize titles of chapters and parts, in the languages of the guide: a word such as CHAPTER,
-KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. Numbers, with or without a
-title, are only titles in a series. The words are in `data/titles.toml`.
+KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. The words are in
+`data/titles.toml`. Numbers, with or without a title, are only titles in a series.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Title(NamedTuple):
 
 
 def title_of(line: str, *, is_loose: bool = False) -> Title | None:
-    """Return the title that a line is by its words; None: it is text.
+    """Return the title that a line is by its words; None for text.
 
     Args:
         is_loose: whether blank lines surround it, so that its title may start in lower case.
@@ -89,5 +89,4 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
 
 
 def _value(number: str) -> int | None:
-    """Return the value of a decimal or Roman numeral."""
     return int(number) if number.isdecimal() else _ROMAN.get(number)

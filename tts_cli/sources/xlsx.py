@@ -30,7 +30,7 @@ _SAMPLE_ROWS = 50
 
 
 def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
-    """Return the items of one sheet; the first row with anything in it names the columns.
+    """Return the items of one sheet. The first row that is not empty names the columns.
 
     Raises:
         ManifestError: it is not a workbook, too large, or has no such sheet or columns.
@@ -120,7 +120,7 @@ def _tell(sheets: list[Sheet], sheet: Sheet, grid: Grid, name: str) -> None:
 
 
 def _problem(index: int, cells: list[str], grid: Grid, header: TableHeader) -> str | None:
-    """Return the first problem of a cell in a column that is used; None: there is none."""
+    """Return the first problem of a cell in a column that is used, or None."""
     for column in range(len(cells)):
         why = grid.problems.get((index, column))
         if why is not None and header.is_read(column):

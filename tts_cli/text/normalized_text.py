@@ -1,7 +1,5 @@
-"""A text and the edits that turn it into the text to synthesize.
-
-Each edit has its span in the text, which aligns both texts, and protects the edits of the lexicon
-from the normalizer.
+"""A text and the edits that turn it into the text to synthesize. The spans of the edits align both
+texts.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ class Edit:
 
 @dataclass(frozen=True)
 class Span:
-    """The replacement of a span of a text."""
-
     start: int
     end: int
     spoken_start: int
@@ -42,11 +38,10 @@ class NormalizedText:
 
     @classmethod
     def of(cls, text: str, edits: Sequence[Edit]) -> NormalizedText:
-        """Return the text with edits that may come in any order; they must not overlap."""
+        """Return the text with edits that may be in any order; they must not overlap."""
         return cls(text, tuple(sorted(edits, key=lambda edit: edit.start)))
 
     def as_tuples(self) -> tuple[tuple[int, int, str], ...]:
-        """Return the edits as start, end and words."""
         return tuple((edit.start, edit.end, edit.spoken) for edit in self.edits)
 
     @cached_property
@@ -65,7 +60,7 @@ class NormalizedText:
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """Spans that cover both texts, in order, edited or not."""
+        """The spans that cover both texts, edited or not, in order."""
         spans = []
         place = 0
         for start, end, edit in self._pieces():
@@ -75,8 +70,8 @@ class NormalizedText:
         return tuple(spans)
 
     def written_place(self, place: int) -> int:
-        """Return the position in the written text of a position in the edited text. A position
-        inside an edit is mapped to its end.
+        """Map a position in the edited text to the written text. A position inside an edit is
+        mapped to its end.
         """
         for span in self.spans:
             if place < span.spoken_end:
@@ -85,7 +80,7 @@ class NormalizedText:
         return len(self.text)
 
     def _pieces(self) -> list[tuple[int, int, Edit | None]]:
-        """Start, end and edit, None for a span that is not edited."""
+        """Return start, end and edit; None for a span without an edit."""
         pieces: list[tuple[int, int, Edit | None]] = []
         place = 0
         for edit in self.edits:

@@ -2,7 +2,7 @@
 
 Rules run one after the other over the whole text, the most specific ones first; later rules do not
 see what an earlier one matched. All patterns have bounded repeats and begin at a boundary, so that
-a text is read in linear time, whatever is in it.
+any text is read in linear time.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ class Rule:
 
     @cached_property
     def finds(self) -> Callable[[str], Iterator[re.Match[str]]]:
-        """All places of the pattern in a text, one after the other."""
         return re.compile(self.pattern, self.flags).finditer
 
     @cached_property
     def may_find(self) -> Callable[[str], re.Match[str] | None]:
-        """Whether a text has what the pattern needs."""
+        """Search a text for `needs`."""
         return re.compile(self.needs).search
 
 
 def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
-    """Rules that are passed over together where a cheaper pattern finds nothing."""
+    """Return rules that are skipped together unless a cheaper pattern matches."""
     return tuple(replace(one, needs=needs) for one in rules)
 
 
 def says(pattern: str, spoken: str, needs: str = "") -> Rule:
-    """Return a rule with a fixed reading."""
     return Rule(pattern, lambda _: spoken, needs=needs)
 
 
 def looks_up(pattern: str, table: Mapping[str, str]) -> Rule:
-    """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
+    """Return a rule that replaces its piece by the entry of a table, with keys in lower case;
+    pieces without an entry stay.
+    """
     return Rule(pattern, lambda match: table.get(piece(match).lower()))
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Return a pattern of these words, the longest first, as a trie, so that hundreds of words cost
-    little more than a few.
+    """Return a pattern of words, the longest first, as a trie: hundreds of words cost little more
+    than a few.
     """
     tree: dict[str, Any] = {}
     for word in words:
@@ -92,22 +92,22 @@ def _branches(node: dict[str, Any]) -> str:
 
 
 def any_case(words: Iterable[str]) -> str:
-    """Pattern of any of these words in lower case, with a capital or in capitals."""
+    """Return a pattern of words in lower case, with a capital or in capitals."""
     return one_of(form for word in words for form in (word, word.capitalize(), word.upper()))
 
 
 def piece(match: re.Match[str]) -> str:
-    """What a match would replace."""
+    """Return the part of a match that the rule replaces."""
     return match.group(_group(match))
 
 
 def ends_sentence(match: re.Match[str]) -> bool:
-    """Whether a full stop at the end of the match ends its sentence as well."""
+    """Return whether the full stop at the end of a match also ends its sentence."""
     return _NEXT_SENTENCE.match(match.string, match.end()) is not None
 
 
 def ends_surely(match: re.Match[str]) -> bool:
-    """Whether the full stop of a name at the end of the match ends its sentence as well: names may
+    """Return whether a name's full stop at the end of a match also ends its sentence. Names may
     follow it, so only words that usually begin a sentence show it.
     """
     found = _NEXT_SENTENCE.match(match.string, match.end())
@@ -120,9 +120,7 @@ def apply_rules(
     protected: Sequence[tuple[int, int]] = (),
     inner: Container[int] = (),
 ) -> list[Edit]:
-    """The edits that rules make to a text, outside the spans that are taken already; none begins
-    or ends at an inner place.
-    """
+    """Return the edits of rules outside protected spans. None begins or ends at an inner place."""
     edits: list[Edit] = []
     left = mask(text, protected)
     needs, is_met = "", True
@@ -148,8 +146,8 @@ def apply_rules(
 
 
 def _read(one: Rule, match: re.Match[str]) -> str | None:
-    """Return the reading of a match, or None. An exception of a reader is logged once and counts as
-    not understood, so it never ends a run.
+    """Return the reading of a match, or None. A reader's exception is logged once and counts as not
+    understood, so it never ends a run.
     """
     try:
         return one.read(match)
@@ -174,7 +172,9 @@ def _group(match: re.Match[str]) -> int | str:
 
 
 def _capital(text: str, start: int, spoken: str) -> str:
-    """A capital for what begins a sentence; no full stop that a rule took ends one."""
+    """Capitalize a replacement that begins a sentence. The full stop of an abbreviation does not
+    end one.
+    """
     if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
         found = _WORD_WITH_STOP.search(text[max(0, start - 12) : start])
         if found and found[1].lower() in _NO_END:

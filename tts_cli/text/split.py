@@ -7,8 +7,8 @@ only if one side would be very short, because the sample voice loses words after
 inside a sentence are considered if the sentence is too long, or at a high price next to a part of
 one word. The time is linear in the length of the text.
 
-Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole. Tags that
-are in force at the end of a part are repeated at the start of the next.
+Spans that `boundaries` never cuts stay whole. Tags in force at the end of a part are repeated at
+the start of the next.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ TINY_BYTES = 16  # of letters and digits: one word, or two short ones
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a text."""
-
     start: int  # index of the first character, which is not a space
     end: int
     boundary: Boundary | None  # the boundary after it; None: the end of the text
@@ -75,11 +73,7 @@ def split(
 
 
 def sentences(text: str, *, markup: str | None = None) -> list[Part]:
-    """Return the sentences of a text in order, also those inside quotations.
-
-    Args:
-        markup: regular expression of markup, which is never cut.
-    """
+    """Return the sentences of a text, also those inside quotations. `markup` is never cut."""
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     tags = spans_of(markup, text)
     is_whole = inside(len(text), tags)
@@ -96,8 +90,6 @@ def sentences(text: str, *, markup: str | None = None) -> list[Part]:
 
 
 class _Splitter:
-    """One text on its way into parts."""
-
     def __init__(self, text: str, limit: int, markup: str | None, unbroken: str | None) -> None:
         if limit < 1:
             raise ValueError(f"limit: is {limit}, must be at least 1")
@@ -134,7 +126,7 @@ class _Splitter:
         ]
 
     def _cuts(self, begin: int, end: int) -> list[tuple[Cut, float]]:
-        """All cuts to choose from with their prices, in order."""
+        """Return all possible cuts with their prices, in order."""
         sentences = self._usable(sentence_cuts(self.text, self.tags), begin, end)
         clauses = self._usable(clause_cuts(self.text), begin, end)
         clauses += self._usable(edge_cuts(self.text, self.quotations), begin, end)
@@ -148,7 +140,7 @@ class _Splitter:
         return sorted(offered)
 
     def _within(self, places: list[int], clauses: list[Cut]) -> Iterator[tuple[Cut, float]]:
-        """Cuts between clauses of long sentences."""
+        """Yield cuts between clauses of long sentences."""
         at = [cut.place for cut in clauses]
         for first, last in pairwise(places):
             size = self._size(first, last)
@@ -159,7 +151,7 @@ class _Splitter:
                 yield cut, _price(cut) + more
 
     def _words(self, places: list[int]) -> Iterator[tuple[Cut, float]]:
-        """Cuts between words of long clauses."""
+        """Yield cuts between words of long clauses."""
         for first, last in pairwise(places):
             size = self._size(first, last)
             if 2 * size <= self.limit:
@@ -177,9 +169,7 @@ class _Splitter:
                 pieces = min(pieces - 1, 1) if size <= self.limit else -(-size // self.limit)
 
     def _word_end(self, first: int, last: int, aim: float) -> int | None:
-        """Return the best position in text[first:last] to cut about `aim` bytes after `first`, or
-        None.
-        """
+        """Return the best position in text[first:last] about `aim` bytes after `first`, or None."""
         sums, base = self.sums, self.sums[_behind_space(self.text, first) if first else first]
         middle = bisect_left(sums, base + aim)
         lowest = max(first + 1, bisect_left(sums, base + aim / 2))
@@ -211,8 +201,8 @@ class _Splitter:
         ]
 
     def _thinned(self, cuts: list[Cut]) -> list[Cut]:
-        """The strongest cut of each place, in order, and of places that lie close together, so
-        that no text has many to choose from.
+        """Return the strongest cut of each place, and of places close together, in order. This
+        bounds the number of cuts to choose from.
         """
         kept: list[Cut] = []
         least = self.limit / MAX_CUTS
@@ -276,8 +266,8 @@ def _behind_space(text: str, place: int) -> int:
 
 
 def _widths(text: str, tags: list[tuple[int, int]]) -> tuple[Array, Array]:
-    """(len,) UTF-8 bytes of every character, a tag's all with its first; and those of letters and
-    digits.
+    """Return the (len,) UTF-8 bytes per character, a tag's all at its first, and those of letters
+    and digits only.
     """
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
@@ -298,8 +288,8 @@ def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str
     """Return the parts, each preceded by the tags that are in force at its start.
 
     Args:
-        kinds: regular expressions of tags, the outer kind first. The last tag of a kind is in
-            force until the next one of that kind or of an outer one.
+        kinds: regular expressions of tags, the outer kind first. The last tag of a kind is in force
+            until the next one of that kind or of an outer one.
     """
     in_force = [""] * len(kinds)
     for text in parts:
@@ -310,14 +300,14 @@ def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str
 
 
 def _tags(text: str, kinds: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
-    """Place, kind and text of every tag."""
+    """Yield place, kind and text of every tag."""
     for kind, pattern in enumerate(kinds):
         for found in re.finditer(pattern, text):
             yield found.start(), kind, found.group()
 
 
 def _first_kind(text: str, kinds: tuple[str, ...]) -> int:
-    """The outermost kind of the tags that a text begins with; len(kinds) if there are none."""
+    """Return the outermost kind of the tags that a text begins with, or len(kinds)."""
     outermost, place = len(kinds), 0
     while place < len(text):
         found = [

@@ -44,10 +44,10 @@ MAX_SPACES = 3  # that go with a sign on either side
 
 
 def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """What of a text would be otherwise if it had been typed. One without a word is left alone.
+    """Return the edits that make a text as if typed; none for a text without words.
 
     Args:
-        protected: spans (start, end) that no rule may edit: markup, and what is read already.
+        protected: spans (start, end) that no rule may edit: markup, and edits made before.
     """
     is_printed = not text.isascii() and _SIGNS.search(text) is not None
     left = mask(text, protected)
@@ -58,7 +58,7 @@ def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
 
 
 def as_typed(text: str) -> str:
-    """A text whose marks are typed ones, one for one."""
+    """Replace printed marks by typed ones of the same length."""
     return text if text.isascii() else text.translate(_TABLE)
 
 
@@ -91,7 +91,7 @@ def _between(text: str, start: int, end: int, done: int, said: str) -> Edit:
 
 
 def _length(text: str) -> int:
-    """How many spaces a text begins with."""
+    """Return the number of spaces at the start of a text."""
     return len(text) - len(text.lstrip(_BLANKS))
 
 
@@ -116,7 +116,7 @@ _BEHIND_NUMBER = re.compile(rf"[0-9{MASK}] ?$")
 
 
 def truecase(text: str) -> list[Edit]:
-    """The words of a text that are written small, MASK in it being none."""
+    """Return the edits that put words in capitals into lower case. MASK is not a word."""
     if _LOUD.search(text) is None:
         return []
     return [edit for run in _runs(text) for edit in _lowered(run, text)]
@@ -137,7 +137,7 @@ def _runs(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
-    """The edits of one run, if it is one of words."""
+    """Return the edits of one run, unless it is a list of acronyms."""
     words = [token for token in run if len(token.group()) > 1 or token.group() in "AI"]
     kept = {token.start() for token in run if _stays(token, text)}
     num_small = sum(token.start() not in kept and len(token.group()) > 1 for token in run)
@@ -160,7 +160,7 @@ def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
 
 
 def _stays(token: re.Match[str], text: str) -> bool:
-    """Whether a word is one that is not written small."""
+    """Return whether a word keeps its capitals."""
     word = re.split(f"[{_MARKS}]", token.group())[0]
     if len(word) == 1 and word not in "AIO":
         return True

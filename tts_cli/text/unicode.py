@@ -2,8 +2,8 @@
 is read, before ids and hashes are computed.
 
 A soft hyphen or a direction mark inside a word splits it for the model, the lexicon and the
-normalizer, and the author cannot see it. Such characters are removed unless they carry meaning:
-joiners in emoji and in scripts that need them, zero-width spaces in scripts without other spaces.
+normalizer, and the author cannot see it. Joiners stay in emoji and in scripts that need them, and
+zero-width spaces in scripts without other spaces.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _without_meaning() -> re.Pattern[str]:
 
 
 def clean_unicode(text: str) -> str:
-    """Return a text without meaningless invisible characters, letters composed; idempotent."""
+    """Return a text without meaningless invisible characters, with composed letters; idempotent."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)

@@ -35,7 +35,7 @@ SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese ali
 
 
 def usual_s(text: str) -> float:
-    """Seconds that speech of a text usually takes."""
+    """Return the usual duration of a text's speech, in seconds."""
     return SECONDS_PER_BYTE * len(text.encode())
 
 
@@ -67,25 +67,25 @@ _LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portugu
 
 
 def are_latin(languages: Iterable[str]) -> bool:
-    """Whether a checkpoint names its languages, and all of them are written in Latin letters."""
+    """Return whether a checkpoint names its languages, and all use Latin letters."""
     named = set(languages) - {"auto"}
     return bool(named) and named <= _LATIN_LANGUAGES
 
 
 def is_foreign(text: str) -> bool:
-    """Whether most letters of a text are not Latin ones."""
+    """Return whether most letters of a text are not Latin."""
     if text.isascii() or _NOT_LATIN.search(text) is None:
         return False
     return 2 * len(_NOT_LATIN.findall(text)) > sum(map(str.isalpha, text))
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in a text can be seen."""
+    """Return whether a text has no visible character."""
     return all(map(_is_unseen, text))  # ends at the first character of most texts
 
 
 def is_wordless(text: str, pace: Pace | None = None) -> bool:
-    """Whether a text has no letter and no digit but in what the checkpoint reads as markup."""
+    """Return whether a text has no letters or digits outside of the checkpoint's markup."""
     spoken = text if pace is None else pace.without_markup(text)
     return not (_LETTER.search(spoken) or _LETTER.search(unicodedata.normalize("NFKC", spoken)))
 
@@ -114,7 +114,7 @@ class _Kind:
 
 
 def _words_put(pattern: str) -> str:
-    """Return a pattern with the words that it names as «words»."""
+    """Replace each «name» in a pattern by the list of words with that name."""
     return re.sub("«(.*?)»", lambda found: _MARKUP[found[1]], pattern)
 
 
@@ -134,8 +134,6 @@ _NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parenth
 
 @dataclass(frozen=True)
 class Markup:
-    """One kind of markup in a text."""
-
     kind: str
     place: str  # the first occurrence, for messages
     is_style: bool  # so that `strip_markup` takes it out
@@ -149,7 +147,7 @@ class Markup:
 
 
 def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
-    """The kinds of markup in a text that the checkpoint does not read as such."""
+    """Return the kinds of markup in a text that the checkpoint does not understand."""
     if _has_none(text):
         return []
     spoken = text if pace is None else pace.without_markup(text)
@@ -169,7 +167,7 @@ def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
 
 
 def strip_markup(text: str) -> str:
-    """A text without the tags of style and emphasis, and without the spaces that they leave."""
+    """Return a text without tags of style and emphasis, and without the spaces that they leave."""
     if _has_none(text):
         return text
     stripped = (
@@ -186,11 +184,11 @@ def strip_markup(text: str) -> str:
 
 
 def _has_none(text: str) -> bool:
-    """Return whether a text has no visible character."""
+    """Return whether a text certainly has no markup."""
     return _SIGNS.search(text) is None and "://" not in text and "www." not in text
 
 
 def _shown(text: str, start: int) -> str:
-    """The place, in one line."""
+    """Return the occurrence in one line."""
     place = text[start : start + MAX_SHOWN_CHARS + 1].split("\n")[0]
     return repr(place) if len(place) <= MAX_SHOWN_CHARS else f"{place[:MAX_SHOWN_CHARS]!r}..."

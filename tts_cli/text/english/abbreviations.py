@@ -1,6 +1,5 @@
-"""Abbreviations with a full stop, titles, and words before a number (No. 5, pp. 10-12).
-
-Acronyms (NASA, U.S., BC) are left as they are written.
+"""Abbreviations with a full stop, titles, and words before a number (No. 5, pp. 10-12). Acronyms
+(NASA, U.S., BC) are left as written.
 """
 
 from __future__ import annotations
