@@ -211,9 +211,7 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
 
 
 class OwnFiles:
-    """The files of a book in an output folder, which is locked. `before` has the files in
-    `book.json`; those without a key are from a run that was killed.
-    """
+    """The files of a book in a locked folder. In `before`, files of a killed run have no key."""
 
     def __init__(self, out: Path, before: Collection[MadeFile]) -> None:
         self._out = out
@@ -257,7 +255,6 @@ class OwnFiles:
                 self._tell(name, second)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove the files of an earlier run except these names."""
         for name in {file.path for file in self._before} - set(names):
             try:
                 second = self._spare(name)

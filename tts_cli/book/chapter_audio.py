@@ -1,8 +1,8 @@
 """Make the audio file of a chapter from the files of its rows.
 
-Rows are read one at a time, so that a chapter of hours needs as much memory as its longest row. The
-file grows under a temporary name. Ends of rows are cut and faded as in `audio.join`, except the
-start of the first row and the end of the last one.
+Rows are read one at a time, so that a chapter of hours needs as much memory as its longest row.
+Ends of rows are cut and faded as in `audio.join`, except the start of the first row and the end of
+the last one.
 """
 
 from __future__ import annotations
@@ -134,9 +134,7 @@ def _level_of(
 
 
 def _applied(treatment: PostProcessing, level: ChapterLevel | None) -> dict[str, Any]:
-    """Return the post-processing of a chapter. Trimmed lengths are left out, because they are
-    short.
-    """
+    """Return the post-processing of a chapter, without trimmed lengths, which are short."""
     found = PostProcessReport(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
     found = replace(found, pad_end_s=treatment.pad_s[1])
     if level is None:
@@ -274,9 +272,7 @@ class _EncodedSink:
 
 
 class _WatchedFile:
-    """A file for libsndfile that keeps the reason for a failed write, which libsndfile cannot
-    report.
-    """
+    """A file for libsndfile, which cannot report why a write failed. `check` raises the reason."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -63,9 +63,7 @@ class ChapterLevel:
         self._meter = Meter(self.rate_hz, self.target.by)
 
     def find_gains(self, pieces: Iterable[Array], voices: Sequence[str]) -> None:
-        """Set gains that bring each voice to the target. Each piece has the (n,) float32 samples of
-        a row.
-        """
+        """Set gains that bring each voice to the target, from (n,) float32 samples of each row."""
         whole = _Mean()
         by_voice: dict[str, _Mean] = {}
         for piece, voice in zip(pieces, voices, strict=True):
@@ -79,7 +77,6 @@ class ChapterLevel:
             self.gains_db[voice] = min(MAX_GAIN_DB, needed_db)
 
     def apply(self, piece: Array, voice: str) -> Array:
-        """Return a piece with its gain, limited."""
         louder = piece * np.float32(10 ** (self.gains_db[voice] / 20))
         peaks = oversampled_peaks(louder, self.rate_hz)
         louder, limited_db = limit(louder, peaks, self.rate_hz, self.target.ceiling_dbtp)

@@ -33,7 +33,7 @@ class M4bChapter:
 
 
 def load_av() -> Any:
-    """Import PyAV. Raises SetupError: it is missing or too old for chapter marks."""
+    """Import PyAV. Raises SetupError if it is missing or too old for chapter marks."""
     return extras.load("m4b", "av", "--join m4b")
 
 
@@ -45,10 +45,9 @@ def write_m4b(
     cover: bytes | None = None,
     language: str | None = None,
 ) -> None:
-    """Encode chapters into one file.
+    """Encode chapters of one sample rate into one file.
 
     Args:
-        parts: at least one; of one sample rate.
         metadata: title, artist and other fields of MP4.
         kbps: bit rate; None: enough for speech.
         cover: a JPEG or PNG picture.
@@ -91,9 +90,7 @@ def write_m4b(
 
 
 def _add_cover(av: Any, container: Any, cover: bytes) -> None:
-    """Add a picture unchanged before the first sample. A picture that FFmpeg cannot read is left
-    out.
-    """
+    """Add a picture unchanged before the first sample; one that FFmpeg cannot read is left out."""
     try:
         kind = "png_pipe" if cover.startswith(b"\x89PNG") else "jpeg_pipe"  # no guess by FFmpeg
         source = av.open(io.BytesIO(cover), format=kind)

@@ -58,8 +58,6 @@ _NO_LETTER = re.compile(r"[^\w]+|_+")
 
 @dataclass(frozen=True)
 class BookOrder:
-    """The requested files."""
-
     encoder: Encoder  # of chapters; the files of rows are not processed
     row_format: str
     subtitles: tuple[str, ...] = ()
@@ -99,7 +97,6 @@ def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list
 
 
 def _suffixes(wanted: BookOrder) -> list[str]:
-    """Return the suffixes of a chapter's files, without a dot."""
     forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
     labels = [LABEL_SUFFIXES[form] for form in wanted.labels if form != CUE]
     return [wanted.encoder.format, *wanted.subtitles, *labels, *forms]
@@ -194,7 +191,6 @@ class _Producer:
         return produced
 
     def _unasked(self) -> list[MadeFile]:
-        """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
         kinds |= {CUE} if CUE in self._wanted.labels else set()
         kinds |= set() if self._wanted.cover is None else {"jpg", "png"}
@@ -207,9 +203,7 @@ class _Producer:
         return found
 
     def _claim(self) -> None:
-        """Write the names of all future files to `book.json`. After a crash, the next run
-        recognizes them.
-        """
+        """Write the names of all future files to `book.json`, for the next run after a crash."""
         names = target_names(self._book, self._script, self._wanted)
         files = [*self._before.files, *(MadeFile(name, "", 0) for name in names)]
         claimed = MadeBook(others=files)
@@ -278,7 +272,6 @@ class _Producer:
         return Tags(title, named, self._book.title or "", self._wanted.comment)
 
     def _time_parts(self, number: int) -> None:
-        """Find the times of parts of rows in the file of their chapter."""
         _, joined = self._produced.made.chapters[number]
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             take = self._journal.ok_take(row.id)
@@ -309,7 +302,6 @@ class _Producer:
         return self._written(name, key, write)
 
     def _words(self, number: int) -> list[MadeFile]:
-        """Write files with the times of a chapter's words, if its rows have any."""
         file, joined = self._produced.made.chapters[number]
         files = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
@@ -384,10 +376,8 @@ class _Producer:
 
 
 def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
-    """Return the pauses inside a row's speech, with times in the file of its chapter.
-
-    They are read from the row's file, because reading parts of a long MP3 makes libsndfile's
-    decoder print errors to stderr.
+    """Return the pauses inside a row's speech, in the chapter's time, but from the row's file:
+    parts of a long MP3 make libsndfile's decoder print errors to stderr.
     """
     try:
         samples, rate_hz = soundfile.read(row, dtype="float32")

@@ -62,8 +62,8 @@ class _Piece(NamedTuple):
 
 
 def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
-    """Return the rows of a book in order. Raises ManifestError: a pause is too long, or the book
-    has no words.
+    """Return the rows of a book. Raises ManifestError if a pause is too long or words are
+    missing.
     """
     seen: Counter[tuple[str, str | None]] = Counter()
     script: list[Utterance] = []
@@ -98,7 +98,6 @@ def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
 
 
 def to_manifest(script: list[Utterance], language: str | None = None) -> bytes:
-    """Return rows as JSONL, all with the same language."""
     lines = (json.dumps(sentence.to_row(language), ensure_ascii=False) for sentence in script)
     return "".join(f"{line}\n" for line in lines).encode()
 

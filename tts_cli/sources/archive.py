@@ -27,7 +27,7 @@ _END = b"PK\x05\x06"
 _LOCATOR = b"PK\x06\x07"
 _END_BYTES = 22
 _MAX_COMMENT_BYTES = 65_535
-# What `zipfile` and the decoders raise for a file that is damaged, or of another kind.
+# Exceptions of `zipfile` and the decoders for a file that is damaged, or of another kind.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -43,9 +43,7 @@ _BLOCK = 1 << 20  # of a read, which allocates its size
 
 
 def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it") -> AnyStr:
-    """Return the rest of a file. Raises ManifestError if it has more than `most` bytes or
-    characters.
-    """
+    """Return the rest of a file. Raises ManifestError above `most` bytes or characters."""
     pieces = [file.read(0)]
     left = most + 1
     while left > 0 and (piece := file.read(min(left, _BLOCK))):
@@ -84,7 +82,9 @@ class Archive:
         self.names = frozenset(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
-        """Return a member's bytes. Raises ManifestError: missing, encrypted, damaged, too large."""
+        """Return a member. Raises ManifestError if it is missing, encrypted, damaged or
+        too large.
+        """
         if name not in self.names:
             raise ManifestError(f"{self.name}: {name[:200]!r} is missing in the file", self._remedy)
         info = self._zip.getinfo(name)
@@ -104,7 +104,7 @@ class Archive:
         return data
 
     def _check_end(self, file: BinaryIO) -> None:
-        """Refuse a file that `zipfile` would need long or much memory to open."""
+        """Refuse a file that takes `zipfile` much time or memory to open."""
         size = file.seek(0, 2)
         if size > MAX_FILE_BYTES:
             raise self._too_large(f"has {size} bytes")

@@ -1,8 +1,7 @@
-"""Cast files: the voice and the other settings of each character.
+"""Cast files: the voice and the other settings of each character, in TOML.
 
-A cast is a TOML file with one table per character, `[Anna]` or `[characters."Old Tom"]`, whose
-fields are those of rows. `TomlFile` reads TOML files of users within bounds, and finds the line of
-a key for messages.
+A table `[Anna]` or `[characters."Old Tom"]` has the fields of rows. `TomlFile` reads TOML files of
+users within bounds, and finds the line of a key for messages.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _CAPS = ("max_frames", "max_seconds")
 
 @dataclass(frozen=True)
 class Cast:
-    """The characters of a cast file, each as the row that its table would make."""
+    """The characters of a cast file, each as a row."""
 
     path: Path | None = None
     sha256: str | None = None
@@ -126,7 +125,7 @@ _KEY_PART = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*(\.)
 
 
 class TomlFile:
-    """The tables of one file. Raises UsageError: it cannot be read."""
+    """The tables of one file. Raises UsageError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

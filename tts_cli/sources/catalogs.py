@@ -1,9 +1,8 @@
 """Read tables of translated strings: gettext's .po and, in XML, strings of Android, XLIFF 1.2 and
 2, .resx of .NET and .ts of Qt.
 
-The text of a row is the translation. A file without any translation, such as a .pot, gives its
-source texts; in other files, strings without a translation are left out and counted. The id is the
-first kind of key that every text has and no two share.
+Strings without a translation are left out and counted. A file without any, such as a .pot, gives
+its source texts. The id is the first kind of key that every text has and no two share.
 """
 
 from __future__ import annotations
@@ -109,7 +108,6 @@ def _items(entries: list[_Entry], name: str) -> Iterator[Item]:
 
 
 def _text(element: Any) -> str:
-    """Return the text of an element. Inline code is replaced by its equivalent text."""
     if element is None:
         return ""
     pieces = [element.text or ""]

@@ -64,12 +64,7 @@ class Grid:
         self.cells += [[]] * (num_rows - len(self.cells))
 
     def number(self, row: int, column: int, value: float, code: str, is_1904: bool) -> str:
-        """Return a number as its cell shows it; note it if its format is not supported.
-
-        Args:
-            code: number format.
-            is_1904: whether days are counted from 1904.
-        """
+        """Return a number as a cell with the format `code` shows it; note an unsupported format."""
         text = _formatted(value, code, is_1904)
         if text is None:
             text = cell_text(value)
@@ -96,7 +91,6 @@ class Grid:
 
 
 def _formatted(value: float, code: str, is_1904: bool) -> str | None:
-    """Return a number in its format; None if the format is not supported."""
     kind = _kind_of(code)
     if isinstance(kind, str):
         return cell_text(value if not kind else _date(value, kind == "duration", is_1904))
@@ -168,9 +162,7 @@ def column_letters(number: int) -> str:
 
 
 def xml_events(content: bytes, place: str, remedy: str) -> Iterator[XmlEvent]:
-    """Yield the starts, texts and ends of elements in order. Raises ManifestError if the document
-    is damaged or declares a document type.
-    """
+    """Yield starts, texts and ends of elements. Raises ManifestError on damage or a DOCTYPE."""
 
     def refuse(*_: Any) -> None:
         raise ManifestError(f"{place} declares a document type", remedy)

@@ -12,9 +12,6 @@ an hour is split at the entries one level below, repeatedly.
 Readers put `BREAK` between lines that the author broke (`<br>`, hard breaks of Markdown). Two of
 them separate paragraphs. A single one becomes a comma if no punctuation mark is there.
 
-Authors can use two marks: pauses (`text/pauses.py`) and, at the start or end of a paragraph,
-`{voice=clara}`.
-
 Source of the marks of Project Gutenberg: its texts of 1994 to 2025; `pg-header` and `pg-footer` in
 its EPUBs.
 """
@@ -116,15 +113,11 @@ _KANA = re.compile("[\u3040-\u30ff]")
 
 
 class Text(NamedTuple):
-    """A paragraph of the source, in one line or more."""
-
     text: str
     place: str
 
 
 class Heading(NamedTuple):
-    """A heading, level 1 the highest."""
-
     text: str
     level: int
     place: str
@@ -151,7 +144,6 @@ def one_line(text: str) -> str:
 
 
 def parted(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a text with broken lines."""
     for has_text, lines in groupby(map(str.strip, text.split(BREAK)), key=bool):
         if has_text:
             yield _joined(list(lines))
@@ -168,9 +160,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _space_between(before: str, behind: str) -> str:
-    """Return the replacement of a line break: a comma and a space, or only a space after a
-    punctuation mark or inside a clause.
-    """
+    """Return what replaces a line break: a space after a mark or inside a clause, else a comma."""
     last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
     is_open = last and first and unicodedata.category(last)[0] in "LMN"
     if not is_open or first.islower() or unicodedata.category(first)[0] not in "LN":
@@ -200,10 +190,8 @@ _BASE = re.compile(rf"\d{{1,3}}|\d+\.\d+|(?!(?i:{'|'.join(_WORDS)})\Z)[^\W\d_]{{
 
 def settle_raised(text: str) -> tuple[str, int]:
     """Return a text with Unicode's superscripts and subscripts, and the number of note marks left
-    out: superscripts after a long word, a year or the end of a sentence.
-
-    Args:
-        text: with `RAISED` or `LOWERED` before each such part, and `LEVEL` after it.
+    out: superscripts after a long word, a year or the end of a sentence. In the text, each such
+    part has `RAISED` or `LOWERED` before it, and `LEVEL` after it.
     """
     if RAISED not in text and LOWERED not in text:
         return text, 0
@@ -233,12 +221,11 @@ def is_scene_break(text: str) -> bool:
 
 def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Book:
     """Return a book without author and language. Its title is a single heading above all chapters.
+    Raises ManifestError if there is no text or too many chapters.
 
     Args:
         name: the title of a chapter that has none.
         is_chapter: everything is one chapter, titled by its first heading; it may be empty.
-    Raises:
-        ManifestError: the source has no text or too many chapters.
     """
     found = list(blocks)
     if is_chapter:
@@ -260,7 +247,6 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
 
 
 def _chapter_level(levels: Counter[int]) -> int:
-    """Return the level of headings that begin chapters; 0 without headings."""
     repeated = [level for level, times in levels.items() if times > 1]
     return min(repeated or levels, default=0)
 
@@ -281,7 +267,6 @@ class _Builder:
         self.warnings: list[str] = []
 
     def take(self, block: Block, level: int) -> None:
-        """Add a block; headings down to `level` begin chapters."""
         if isinstance(block, SceneBreak):
             if self._paragraphs:
                 self._paragraphs[-1] = replace(self._paragraphs[-1], is_scene_end=True)
@@ -376,7 +361,6 @@ def known_language(tag: str | None, known: Collection[str]) -> str | None:
 
 
 def is_language(tag: str) -> bool:
-    """Return whether a tag is one known language."""
     code = code_of(_parts(tag)[0])
     return code is not None and code not in _NO_LANGUAGE
 
@@ -440,10 +424,8 @@ _FRAME_END = re.compile(
 
 
 def strip_gutenberg(text: str) -> tuple[str, int]:
-    """Return a book without the header and licence of Project Gutenberg, and the number of
-    characters left out.
-
-    One of the marks may be missing. Empty lines replace what is left out, to preserve line numbers.
+    """Return a book without Project Gutenberg's header and licence, and the number of characters
+    left out. One of the marks may be missing. Empty lines preserve line numbers.
     """
     start = 0
     for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):

@@ -1,8 +1,8 @@
 """Detect the encoding of a manifest: UTF-8, UTF-16 as Excel writes it, or an older one.
 
-A byte order mark decides, and so does a text that is valid UTF-8 from start to end. Otherwise
-charset-normalizer guesses, with preference for Windows' western code page, and some words of the
-file are logged so that the user can check the guess.
+A byte order mark decides, or valid UTF-8 from start to end. Otherwise charset-normalizer guesses,
+with preference for Windows' western code page, and words of the file are logged for the user to
+check.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ def known_encoding(name: str) -> str:
 
 
 def marked_encoding(start: bytes) -> Encoding | None:
-    """Return the encoding by a byte order mark, or by NULs between letters, in a file's first
-    bytes.
-    """
+    """Return the encoding by a byte order mark, or by NULs between letters, in the first bytes."""
     for mark, name in _MARKS:
         if start.startswith(mark):
             reason = "" if name == UTF_8 else "by its byte order mark"
@@ -169,7 +167,7 @@ def _telling_words(sample: bytes, name: str) -> str:
         text = codecs.getincrementaldecoder(name)().decode(sample)  # may end amid a sign
     except UnicodeError:
         return ""
-    # Whole words first: a pattern for those with such a letter would try each letter of a long one.
+    # Whole words first: a pattern for words with such a letter would try each letter of long words.
     telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
     telling = telling or [word for word in re.findall(r"\S+", text) if not word.isascii()]
     words = dict.fromkeys(telling or re.findall(r"\S+", text))

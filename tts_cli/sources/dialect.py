@@ -1,9 +1,8 @@
 """Detect the dialect of a table before its rows are read: its separator, whether quotation marks
 enclose cells, and its columns if it has no header.
 
-Sources of the lists for training, which have no header: LJSpeech 1.1, VITS, Bert-VITS2 and
-GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name, transcript of the recording,
-recording, text).
+Sources of the lists without a header: LJSpeech 1.1, VITS, Bert-VITS2 and GPT-SoVITS (path, speaker,
+language, text), seed-tts-eval (name, transcript of the recording, recording, text).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _ANKI_NAMES = ("tab", "comma", "semicolon", "pipe", "space", "colon")
 _ANKI_SEPARATORS = dict(zip(_ANKI_NAMES, "\t,;| :", strict=True))
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
-_MIN_LINES = 3  # that show a form; one path to audio is enough
+_MIN_LINES = 3  # needed to recognize a form; one path to audio is enough
 MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
@@ -56,9 +55,7 @@ OpenLines = Callable[[], AbstractContextManager[Lines]]
 
 def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
     """Return the dialect of a table, or of a plain text that is a table; None: one text per line.
-
-    Raises:
-        ManifestError: both `--columns` and the header name the columns, or the text is not found.
+    Raises ManifestError if columns are named twice, or the text is not found.
     """
     with open_lines() as lines:
         filled = (line for line in lines.each() if line.strip(" ,;|\t\r\n"))
@@ -154,7 +151,6 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
 
 
 def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
-    """Return the dialect of a text export of Anki: directives, then notes."""
     found = [match for line in sample if (match := _ANKI_DIRECTIVE.fullmatch(line))]
     values = {match[1]: match[2].strip() for match in found}
     separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
@@ -169,7 +165,6 @@ def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
 
 
 def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
-    """Log that lines of a plain text may be rows of a table, with a header in the first."""
     for separator in ",;":
         rows = [_cells(line, separator) for line in sample]
         is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
@@ -183,9 +178,7 @@ def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
 
 
 def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
-    """Raise ManifestError if the first row names the columns, as it does if all cells below one of
-    its words are numbers.
-    """
+    """Raise ManifestError if the first row seems to name columns: one has only numbers below."""
     first, *rest = rows
     if len(rest) < _MIN_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
         return
@@ -217,13 +210,11 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _fit(line: str, separator: str, columns: ColumnMapping) -> tuple[int, int]:
-    """Rate a header's separator by the number of known names, then of all names."""
     names = _cells(line, separator)
     return (sum(columns.field_of(name) is not None for name in names), len(names))
 
 
 def _names_text(names: list[str], columns: ColumnMapping) -> bool:
-    """Return whether one of these column names is, or may mean, the text."""
     fields = [columns.field_of(name) for name in names]
     if {"text", "input"} & set(fields) or "text" in guess_mapping(names).values():
         return True
@@ -231,7 +222,6 @@ def _names_text(names: list[str], columns: ColumnMapping) -> bool:
 
 
 def _is_even(sample: list[str], separator: str) -> bool:
-    """Return whether all lines have the same, nonzero number of separators."""
     return len({line.count(separator) for line in sample}) == 1 and separator in sample[0]
 
 

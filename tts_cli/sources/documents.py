@@ -1,11 +1,8 @@
 """Read books from documents: HTML, .docx of Word, and the text of PDF.
 
-A .docx is converted to XHTML and then read like an EPUB. Deleted and hidden text, notes, pictures
-and the printed table of contents are left out.
-
-A PDF has no paragraphs, so their ends are guessed: a line that is shorter than the others and ends
-like a sentence, or is much shorter. Bookmarks begin chapters; without them, lines that look like
-titles do, as in plain text.
+A .docx is converted to XHTML and then read like an EPUB. A PDF has no paragraphs, so their ends are
+guessed: a line that is shorter than the others and ends like a sentence, or is much shorter.
+Bookmarks begin chapters; without them, lines that look like titles do, as in plain text.
 
 Source: ECMA-376, part 1, section 17 (WordprocessingML).
 """
@@ -57,12 +54,7 @@ _TOC = re.compile(r"toc \d|toc heading|contents heading|table of figures")
 
 
 def read_document(path: Path, data: bytes, name: str) -> Book:
-    """Read a document of the kind that its suffix shows.
-
-    Raises:
-        ManifestError: it is damaged, protected or too large, or has no text.
-        SetupError: a library is missing.
-    """
+    """Read a document of the kind that its suffix shows. Raises ManifestError, SetupError."""
     reader = {".pdf": _read_pdf, ".docx": _read_docx}.get(path.suffix.lower(), _read_html)
     found, book = reader(data, name)
     made = assemble(found, path.stem)
@@ -331,7 +323,6 @@ def _part_paragraphs(pages: list[list[str]], titles: Set[str]) -> None:
 
 
 def _outline(reader: Any, entries: Any, depth: int) -> Iterator[tuple[int, list[TocEntry]]]:
-    """Return the bookmarks of a PDF with their pages, from 0."""
     found: dict[int, list[TocEntry]] = {}
     left = [(entries, depth)]
     count = 0
@@ -349,9 +340,7 @@ def _outline(reader: Any, entries: Any, depth: int) -> Iterator[tuple[int, list[
 def _placed(
     found: list[Block], starts: Sequence[int], chapters: dict[int, list[TocEntry]], name: str
 ) -> list[Block]:
-    """Return blocks with their pages as places. Each bookmark is placed before its title, or before
-    the first block of its page or a later one.
-    """
+    """Return blocks with pages as places, and each bookmark before its title or its page's text."""
     page = 0
     placed: list[Block] = []
     pages: list[int] = []  # of each block

@@ -1,12 +1,10 @@
 """Read EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
 
-The spine of the package document lists the documents in order. Left out are documents that are not
-linear (such as notes), a table of contents in the spine, and the title page. A title page is a
+The spine of the package document lists the documents in order. Documents that are not linear (such
+as notes), a table of contents in the spine, and the title page are left out. A title page is a
 short document that the guide (EPUB 2), the landmarks (EPUB 3) or its own `epub:type` calls so, or a
-document before the first entry of the contents that only has title and author.
-
-Chapters begin at the entries of the contents (`chapters_of`), or at headings without them. A
-document in another format is replaced by its fallback if that can be read.
+document before the first entry of the contents that only has title and author. A document in
+another format is replaced by its fallback if that can be read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
 """
@@ -89,7 +87,6 @@ class _Entry(NamedTuple):
 
 
 def _is_contents(root: Any, texts: list[str]) -> bool:
-    """Return whether a document is a list of links to others."""
     links = [one for one in root.iter("{*}a") if _leads_away(one.get("href") or "")]
     chars = sum(len(one_line("".join(one.itertext()))) for one in links)
     return len(links) >= _MIN_LINKS and chars > _LINK_SHARE * sum(map(len, texts))
@@ -103,12 +100,7 @@ _Marks = dict[str, dict[str, list[TocEntry]]]  # document -> element id -> entri
 
 
 def read_epub(path: Path) -> Book:
-    """Return the book in an EPUB file.
-
-    Raises:
-        ManifestError: the file is not a valid EPUB, is protected, or exceeds a limit.
-        SetupError: lxml is missing.
-    """
+    """Return the book in an EPUB file. Raises ManifestError, and SetupError without lxml."""
     try:
         file = open_plain(path)
     except OSError as error:
@@ -207,7 +199,6 @@ class _Reader:
         raise ManifestError(f"{self._archive.name}: {CONTAINER} names no package document")
 
     def _items(self, package: Any, base: str) -> dict[str, _Item]:
-        """Return manifest entries by id, without media outside the file."""
         items: dict[str, _Item] = {}
         for element in package.iterfind("{*}manifest/{*}item"):
             href = element.get("href") or ""
@@ -303,7 +294,6 @@ class _Reader:
         return next((item for item in navs if item.path in self._archive.names), None)
 
     def _title_pages(self, opf: str, package: Any, items: dict[str, _Item]) -> set[str]:
-        """Return the documents that the guide or the landmarks call a title page."""
         references = package.iterfind("{*}guide/{*}reference")
         places = [(opf, one) for one in references if one.get("type") in TITLE_PAGES]
         if (nav := self._nav(items)) is not None:
@@ -346,9 +336,7 @@ class _Reader:
             yield _Entry(target, fragment, title, depth)
 
     def _resolve(self, base: str, href: str) -> tuple[str, str]:
-        """Return the path of a link in the archive, and its fragment. Raises ManifestError if it
-        leads out of the file.
-        """
+        """Return a link's path and fragment. Raises ManifestError if it leads out of the file."""
         link, _, fragment = href.partition("#")
         link = unquote(link)
         path = posixpath.normpath(posixpath.join(base, link))

@@ -115,7 +115,6 @@ def _summary_links(text: str) -> _Links:
 
 
 def _mkdocs_links(text: str) -> _Links:
-    """Return the paths of `nav`, each at the end of its line."""
     found, is_nav, base = [], False, "docs"
     for number, line in enumerate(text.splitlines(), 1):
         if line[:1].strip(" -#"):
@@ -217,13 +216,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 def read_book(path: Path, encoding: str | None = None) -> Book:
-    """Read the book at a path; its suffix shows the format.
+    """Read the book at a path; its suffix shows the format. Raises ManifestError, and SetupError if
+    the library for the format is missing.
 
     Args:
         encoding: of texts, as Python calls it; None: detect it.
-    Raises:
-        ManifestError: it cannot be read, is damaged, or has no text.
-        SetupError: the library for the format is missing.
     """
     if path.is_dir():
         return _read_folder(path, encoding)
@@ -238,9 +235,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """Read the texts of a folder in order. Each file that a summary names is a chapter; otherwise
-    headings begin chapters.
-    """
+    """Read the texts of a folder. Each file of a summary, or else each heading, is a chapter."""
     found = texts_of(folder)
     names = [os.path.relpath(one, folder) for one in found.files]
     books = [

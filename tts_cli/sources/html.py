@@ -1,10 +1,8 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
-Paragraphs, headings, lists with their numbers, quotations, tables row by row, and the text of links
-and emphasis are read. Images with their captions, code blocks, formulas, numbers of printed pages,
-ruby, navigation, hidden and struck-out text, title pages and footnotes are left out. Footnotes have
-an `epub:type` or a `role`; a short link may be a mark too. An image of a letter at the start of a
-paragraph is read.
+Images with their captions, code blocks, formulas, numbers of printed pages, ruby, navigation,
+hidden and struck-out text, title pages and footnotes are left out. Footnotes have an `epub:type` or
+a `role`; a short link may be a mark too. An image of a letter at the start of a paragraph is read.
 
 Documents are untrusted: only entities of HTML are replaced, none may be declared, nothing is
 fetched, and libxml2 limits the nesting.
@@ -47,7 +45,7 @@ _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
 _NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# What pages show to no reader, or beside the text: of MediaWiki, Bootstrap, WordPress.
+# Classes of elements that are hidden or are not text: of MediaWiki, Bootstrap, WordPress.
 _HIDDEN_CLASS = re.compile(
     "mw-editsection|reflist|navbox|noprint|sr-only|(?:visually-?)?hidden|screen-reader-text|skip-link"
     "|d-none"
@@ -96,12 +94,8 @@ def load_lxml() -> Any:
 
 
 def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:
-    """Return the root element of an untrusted document.
-
-    Args:
-        is_html: XHTML that is not well-formed is read as HTML.
-    Raises:
-        ManifestError: it is broken, declares entities, or is nested too deep.
+    """Return the root of an untrusted document. With `is_html`, XHTML that is not well-formed is
+    read as HTML. Raises ManifestError if it is broken, declares entities, or is nested too deep.
     """
     etree = load_lxml()
     data = _as_utf8(data, name)
@@ -130,7 +124,6 @@ def _broken(name: str, error: Exception) -> ManifestError:
 
 
 def _as_utf8(data: bytes, name: str) -> bytes:
-    """Convert a document to UTF-8 from the encoding that it declares."""
     try:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return data.decode("utf-16").encode()
@@ -201,7 +194,6 @@ def _heading_of(text: str) -> str:
 
 
 def left_out_warnings(name: str, left_out: Counter[str]) -> list[str]:
-    """Return a sentence for each kind of element left out of a file."""
     times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark and its note count once
     return [
         f"{name}: {kind} is left out" + (f", {count} times" * (count > 1))
@@ -239,7 +231,6 @@ class HtmlReader:
 
     Args:
         root: of `parse_xml`.
-        name: of the document, for messages.
         marks: entries of the contents by element id; "" is the start of the document.
     """
 
@@ -258,7 +249,6 @@ class HtmlReader:
         self.num_framed = 0  # characters that Project Gutenberg put around the book
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of the document in order."""
         etree = load_lxml()
         yield from self._marks.pop("", ())
         walk = etree.iterwalk(self._root, events=("start", "end"))
@@ -288,8 +278,8 @@ class HtmlReader:
         return left_out_warnings(name, self.left_out)
 
     def _mark(self, element: Any) -> None:
-        """Add the entries of the contents that point at this element. A deep entry may not become a
-        chapter, so it is placed before its paragraph instead of splitting it.
+        """Add the entries of the contents at this element. A deep entry does not split a paragraph,
+        because it may not become a chapter.
         """
         if not self._marks:
             return
@@ -348,7 +338,6 @@ class HtmlReader:
         return is_silent and tag not in _HEADINGS  # which the menu of the reading app has
 
     def _is_note_mark(self, element: Any) -> bool:
-        """Return whether a link is the mark of a footnote or leads back from one."""
         if "#" not in (element.get("href") or ""):
             return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
@@ -380,9 +369,7 @@ class HtmlReader:
         self._pieces.append(element.text or "")
 
     def _number_of(self, item: Any) -> str:
-        """Return the number of an item of an ordered list; "" if the list has a style, which may
-        change or hide the numbers.
-        """
+        """Return the number of a list item; "" if the list has a style, which may hide numbers."""
         parent = item.getparent()
         if parent is None or tag_of(parent) != "ol" or not text_of(item):
             return ""
@@ -427,9 +414,7 @@ class HtmlReader:
             self._blocks.append(Heading(one, level, place) if level else Text(one, place))
 
     def _take_drop_cap(self, alternative: str) -> bool:
-        """Store the first letter of a paragraph from the alternative text of an image. Return
-        whether it is one.
-        """
+        """Return whether an image is the first letter of a paragraph, by its alternative text."""
         found = _DROP_CAP.fullmatch(alternative.strip())
         if not found or not found[1].isupper() or any(map(str.strip, self._pieces)):
             return False
@@ -439,9 +424,7 @@ class HtmlReader:
         return True
 
     def _with_drop_cap(self, text: str) -> str:
-        """Return a paragraph with the letter of its image if that begins a word; else the image is
-        left out.
-        """
+        """Return a paragraph with the letter of its image if that begins a word."""
         rest = text.lstrip()
         if not self._drop_cap or not rest:
             return text

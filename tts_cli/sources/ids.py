@@ -73,9 +73,7 @@ def id_problem(row_id: str) -> str | None:
 
 
 def manifest_id_problem(row_id: str) -> str | None:
-    """Return why a manifest may not have this id, or None. Some ids are only valid in folders of
-    earlier versions.
-    """
+    """Return why a manifest may not have this id, or None. Folders of old versions may have it."""
     if ".textgrid/" in row_id.casefold():
         return "has a folder that ends with '.TextGrid', as files of `align --textgrid` do"
     return id_problem(row_id)
@@ -90,8 +88,7 @@ def natural_order(row_id: str) -> list[tuple[int, int, str]]:
 
 
 def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
-    """Return whether an id in a file of an output folder is valid. Folders are untrusted, so every
-    id from one is checked.
+    """Return whether an id in a file of an output folder, which is untrusted, is valid.
 
     Ids that are reserved now are valid, because earlier versions allowed them. Invalid rows without
     an id are recorded as `#LINE`, which is only valid if the status is not ok.
@@ -109,7 +106,6 @@ def voice_label(voice: str | None) -> str | None:
 
 
 def _path_problem(row_id: str) -> str | None:
-    """Return why an id is not a valid path in the folder, or None."""
     if not row_id:
         return "is empty"
     if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
@@ -150,7 +146,7 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
 
 
 def as_id(name: str) -> str:
-    """Return the id for a name or a path, without parts such as `..`, and with _ for invalid
+    """Return the id for a name or path, without parts such as `..`; _ replaces invalid
     characters.
     """
     if _PLAIN_PATH.fullmatch(name):
@@ -172,9 +168,7 @@ def default_id(number: int) -> str:
 
 
 def content_id(text: str, voice: str | None, times: int) -> str:
-    """Return the id of a row by its content. `times` counts rows with the same text and voice so
-    far, including this one.
-    """
+    """Return the id of the `times`-th row (from 1) with this text and voice."""
     content = json.dumps([text, voice, times]).encode()
     return hashlib.blake2b(content, digest_size=_CONTENT_HEX // 2).hexdigest()
 

@@ -99,7 +99,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest that can be read as often as needed."""
+    """A manifest that can be read repeatedly."""
 
     name: str  # for messages; the path, unless there is a copy
     format: str  # name as for --manifest-format
@@ -166,7 +166,6 @@ class ManifestSet:
 
     @property
     def name(self) -> str:
-        """The names of all files, for messages that are not about a row."""
         return ", ".join(source.name for source in self.all)
 
     @property
@@ -237,9 +236,7 @@ class SpeakerNames:
             self._counts[found[0]] += 1
 
     def warning(self) -> str | None:
-        """Return a warning if the names are probably speakers: every row has one, or two names are
-        repeated.
-        """
+        """Return a warning if names may be speakers: every row has one, or two are repeated."""
         often = {name: count for name, count in self._counts.items() if count >= _MIN_ROWS}
         with_name = sum(self._counts.values())
         is_each = with_name == self._rows >= _MIN_ROWS and len(self._counts) < with_name

@@ -2,8 +2,7 @@
 
 A document is an array of objects, objects one after the other, or one object: a row, an envelope
 around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
-keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound. `Lines`
-reads any manifest line by line, each of at most 1 Mi characters.
+keys as i18next and Flutter's ARB have them. `Lines` reads any manifest line by line.
 """
 
 from __future__ import annotations
@@ -92,9 +91,7 @@ def load_document(file: TextIO, name: str) -> Document | None:
 
 
 def document_items(text: Document) -> Iterator[Item]:
-    """Return the items of a document. An item's line is where its object begins. Raises
-    ManifestError where the JSON becomes invalid.
-    """
+    """Return the items of a document, with the lines where objects begin. Raises ManifestError."""
     if text.peek() == "[":
         yield from _array(text)
         if text.peek():
@@ -148,9 +145,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the rows of a table of strings, or of rows under their ids, with their keys. Keys that
-    begin with @ describe others (ARB).
-    """
+    """Yield keys with their strings or rows. Keys that begin with @ describe others (ARB)."""
     inner = [value for value in values.values() if isinstance(value, dict)]
     shared = set.intersection(*map(set, inner)) if len(inner) > 1 else set()
     are_rows = "text" in guess_mapping(sorted(shared)).values()  # {"a": {"message": "Hello."}, ...}
@@ -247,7 +242,6 @@ class Document:
         return value
 
     def seek(self, found: str) -> None:
-        """Move to the next occurrence of a text, if any."""
         self._skip(max(self.place, self.content.find(found, self.place)))
 
     def _skip(self, place: int) -> None:
@@ -316,7 +310,6 @@ class Lines:
         self.problem = None
 
     def each(self) -> Iterator[str]:
-        """Yield the lines, each as a new row."""
         for line in self:
             self.start_row()
             yield line

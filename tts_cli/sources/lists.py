@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TABLE = Path(__file__).parent / "data" / "lists.toml"
-MIN_LINES = 3  # that show a form
+MIN_LINES = 3  # needed to recognize a form
 _MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several lines
-_MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # of lines that are about others
+_MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # share of lines that describe the next ones
 _MIN_KEYS = 0.8  # of lines with a key
 _MIN_DIFFERENT = 0.7  # of keys; one that occurs again is reported with its row
 _PATTERNS = ("line", "head", "skip")  # of a form
@@ -68,7 +68,6 @@ def _is_of(form: ListForm, lines: list[str]) -> bool:
 
 
 def _id_of(found: re.Match[str]) -> str:
-    """Return the id of a line, which may be the path of a recording."""
     return path_id(found["id"], MAX_PARTS) if is_audio(found["id"]) else found["id"]
 
 
@@ -105,7 +104,6 @@ def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str
 
 
 def _filled(lines: Lines, form: ListForm) -> Iterator[tuple[int, str, str | None]]:
-    """Yield number, text and problem of the lines that are read."""
     for line in lines:
         text, number = line.strip(_INVISIBLE), lines.number
         while _has_ids(form) and text.endswith("\\") and (more := next(lines, "")):

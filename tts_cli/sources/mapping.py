@@ -174,7 +174,6 @@ def unknown_names(
 
     Args:
         names: all names, or an object with its values, which may be objects themselves.
-        fields: the current `--map`.
         language: see `guess_mapping`.
     """
     given = dict(fields or {})
@@ -219,8 +218,6 @@ def _named(names: list[str]) -> str:
 
 @dataclass
 class ColumnMapping:
-    """The fields of the columns of a run's manifests."""
-
     fields: Mapping[str, str] = field(default_factory=dict)  # by column; "": an extra column
     extra: str = ERROR  # treatment of extra columns
     is_shared: bool = False  # whether several manifests use it; each may lack some columns
@@ -237,7 +234,6 @@ class ColumnMapping:
         self.is_idle = not self.fields and self.extra == ERROR
 
     def field_of(self, name: str) -> str | None:
-        """Return the field of a column; None for an extra column."""
         target = self.fields.get(name)
         if target is None:
             return name if is_field(name) else None
@@ -261,8 +257,8 @@ class ColumnMapping:
                 )
 
     def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values of an object by field, and its extra values. Raises RowProblem if a
-        name is not a field, or two names of one field have different values.
+        """Return values by field, and extra ones. Raises RowProblem for unknown or
+        ambiguous names.
         """
         known: dict[str, Any] = {}
         others: dict[str, Any] = {}
@@ -287,8 +283,8 @@ class ColumnMapping:
         return known, others
 
     def _with_inner(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-        """Return the values of an object with the inner values that the map names, such as
-        `body.input`, and the keys of the inner objects.
+        """Return values with the inner ones that the map names (`body.input`), and the keys of the
+        inner objects.
         """
         found, opened = dict(values), set()
         for name in self._inner:

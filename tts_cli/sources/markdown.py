@@ -1,9 +1,7 @@
 """Read Markdown as a person would read it aloud, by markdown-it-py (CommonMark with tables).
 
-Headings, paragraphs, quotations, lists with the numbers of ordered ones, tables row by row, the
-text of links and emphasis, and code inside a sentence are read. Images with their alternative text,
-code blocks, formulas, HTML, struck-out text and footnotes are left out, and counted in the
-warnings. Signs of other dialects are in `data/markdown.toml`.
+Images with their alternative text, code blocks, formulas, HTML, struck-out text and footnotes are
+left out, and counted in the warnings. Signs of other dialects are in `data/markdown.toml`.
 
 Front matter (YAML, TOML, Pandoc's title block) and attributes are parsed here: the parser's
 extensions take a scene break at the start of a text for front matter, and `{voice=NAME}` for an
@@ -76,9 +74,7 @@ class MarkdownReader:
         self._text = "\n" * matter.count("\n") + text[len(matter) :]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks in order. Raises ManifestError if lists or quotations are nested too
-        deep.
-        """
+        """Yield the blocks in order. Raises ManifestError if lists are nested too deep."""
         heading = row_line = 0
         number = ""  # of the item of an ordered list, until its first paragraph
         numbers: list[int] = []  # of the next items of the open lists; 0: it has none

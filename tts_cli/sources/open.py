@@ -65,9 +65,7 @@ _MAX_SHOWN = 60  # characters of a text that was given instead of a path
 
 @contextmanager
 def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Manifest]:
-    """Open the manifests of a run. Raises as `open_source`, and UsageError for an invalid setting
-    or a file that is given twice.
-    """
+    """Open the manifests of a run. Raises as `open_source`, or UsageError for invalid settings."""
     rules = ReadOptions.of(config)
     fields, is_shared = parse_map(config.map or ""), len(manifests) > 1
     columns = ColumnMapping(fields, config.extra, is_shared, config.language or "")
@@ -91,11 +89,9 @@ def _is_same(one: ManifestFile, other: ManifestFile) -> bool:
 def open_source(
     manifest: str, rules: ReadOptions | None = None, columns: ColumnMapping | None = None
 ) -> Iterator[ManifestFile]:
-    """Open a manifest; a pipe is copied to a temporary file.
+    """Open a manifest, "-" for stdin; a pipe is copied to a temporary file. Several manifests share
+    one `columns`.
 
-    Args:
-        manifest: path; '-' is stdin.
-        columns: fields of its columns; several manifests share one.
     Raises:
         ManifestError: the file does not exist, cannot be read, or its format is not known.
         SetupError: there is no space for the copy of a pipe.
@@ -223,7 +219,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
-    """Yield the rows of a manifest in order. Each is checked without regard to the others.
+    """Yield the rows of a manifest in order, each checked without regard to the others.
 
     Raises:
         ManifestError: a file cannot be read, has another encoding, or its header is invalid.
@@ -319,9 +315,7 @@ def _lines_of(source: ManifestFile) -> Iterator[Lines]:
 
 
 def _encoding_of(source: ManifestFile) -> Encoding:
-    """Return the encoding of a manifest. JSON is UTF-8, or UTF-16 with a mark; invalid bytes are
-    reported with their rows.
-    """
+    """Return the encoding. JSON is UTF-8 or UTF-16 with a mark; rows report their invalid bytes."""
     if source.rules.encoding is not None:
         return Encoding(source.rules.encoding, "from --encoding")
     with source.open() as file:

@@ -1,7 +1,7 @@
 """Read workbooks of LibreOffice (.ods) and of Excel before 2007 (.xls).
 
-An .ods file contains the text that a cell shows. Repeated cells and rows are written once, with a
-count, so a small file could expand to billions of cells; they are counted first.
+Repeated cells and rows of an .ods file are written once, with a count, so a small file could expand
+to billions of cells; they are counted first.
 
 Source: OpenDocument 1.3, part 3, section 9.
 """
@@ -25,7 +25,7 @@ _SPACES = {"s": " ", "tab": " ", "line-break": "\n"}
 
 
 class OdsFile:
-    """An .ods file. Raises ManifestError: it is damaged."""
+    """An .ods file. Raises ManifestError if it is damaged."""
 
     def __init__(self, archive: Archive, name: str) -> None:
         self._name = name

@@ -28,9 +28,7 @@ _REMEDY = "write it again, or save it as .jsonl"
 
 
 def parquet_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
-    """Return an item per record. Raises ManifestError if the file is damaged or a part too large,
-    SetupError without pyarrow.
-    """
+    """Return an item per record. Raises ManifestError, and SetupError without pyarrow."""
     name = manifest.name
     parquet = load("parquet", "pyarrow", f"{name}: .parquet, unless it is saved as .jsonl,")
     with library_errors(name, _REMEDY):

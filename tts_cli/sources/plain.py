@@ -143,10 +143,8 @@ def _clear_pages(pages: list[list[str]]) -> bool:
 
 
 def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
-    """Yield the blocks of a text in order. Its line ends are newlines.
-
-    Args:
-        is_wrapped: whether lines are known to be hard-wrapped; otherwise their lengths decide.
+    """Yield the blocks of a text with newlines as line ends. Unless `is_wrapped`, the lengths of
+    lines show whether they are hard-wrapped.
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
@@ -164,7 +162,6 @@ def _newlines(found: re.Match[str]) -> str:
 
 
 def _groups(text: str) -> Iterator[list[_Line]]:
-    """Yield groups of lines between blank ones."""
     group: list[_Line] = []
     for number, text_of_line in enumerate(text.replace("\f", "\n\n").split("\n"), 1):
         line = _Line(number, text_of_line.rstrip())
@@ -211,7 +208,6 @@ def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterato
 
 
 def _stands_out(line: str, width: int) -> bool:
-    """Return whether a line inside a wrapped paragraph is a heading."""
     title = title_of(line)
     is_short = 2 * len(line) < width or not line.isascii()
     return title is not None and title.is_numbered and is_short
@@ -220,7 +216,6 @@ def _stands_out(line: str, width: int) -> bool:
 def _heading(
     group: list[_Line], place: int, width: int, name: str
 ) -> tuple[Heading | _Numeral, int] | None:
-    """Return the heading that begins at a line, and how many lines it has."""
     line, where = group[place].text.strip(), f"{name}:{group[place].number}"
     if len(line) > MAX_HEADING_CHARS:
         return None
@@ -263,7 +258,6 @@ def _titled(heading: str, title: str) -> str:
 
 
 def _is_title(group: list[_Line], place: int, width: int) -> bool:
-    """Return whether the line after a heading is its title."""
     if place >= len(group):
         return False
     line = group[place].text.strip()
@@ -329,7 +323,6 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
 
 
 def _chars_behind(found: list[_Found], place: int) -> int:
-    """Return the number of characters between a heading and the next one."""
     count = 0
     for at in range(place + 1, len(found)):
         block = found[at]
@@ -414,7 +407,6 @@ def _series(found: list[_Found]) -> set[int]:
 
 
 def _with_text(found: list[_Found], style: tuple[bool, bool]) -> Iterator[tuple[int, int]]:
-    """Yield place and value of the numbers of a style with text after them."""
     before: tuple[int, int] | None = None
     for place, block in enumerate(found):
         if isinstance(block, _Numeral) and block.style == style:
@@ -455,7 +447,6 @@ def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
 
 
 def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
-    """Yield the lines of a group by paragraph."""
     if not is_wrapped:
         yield from ([line] for line in group)
         return
@@ -476,10 +467,7 @@ def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
 
 def _joined(lines: list[_Line], words: Set[str] = frozenset()) -> str:
     """Join lines. A hyphen at the end of a line is part of the word, as in "well-/known", unless
-    the text has the word without it, or has neither part.
-
-    Args:
-        words: of the whole text, in lower case.
+    the text has the word without it, or has neither part. `words` are in lower case.
     """
     text = ""
     for line in lines:

@@ -1,7 +1,4 @@
-"""Check the fields of one manifest row, and make a `Row` or a `BadRow`.
-
-Checks that need other rows or the checkpoint are in `plan.checks`.
-"""
+"""Check the fields of one row. `plan.checks` does checks that need other rows or the checkpoint."""
 
 from __future__ import annotations
 
@@ -34,9 +31,7 @@ from tts_cli.text.words import is_blank, strip_markup
 
 
 def expand_greedy(given: Mapping[str, float]) -> dict[str, Any]:
-    """Return sampling settings in which `greedy` also applies to the further codebooks, unless they
-    have a setting of their own.
-    """
+    """Return sampling settings in which `greedy` is also the default for the further codebooks."""
     if "greedy" not in given:
         return dict(given)
     return {"subtalker_greedy": given["greedy"], **given}
@@ -81,9 +76,7 @@ def build_row(
     """Check the values of one row.
 
     Args:
-        values: by field or alias. None means not given, and so does "" in a table or an optional
-            field.
-        line, number: position, see `Row`.
+        values: by field or alias. None is not given, nor is "" in a table or an optional field.
         folder: base of a relative path in `ref_audio`.
         is_text: whether values are cells of a table, with numbers and booleans as text.
         content_ids: makes ids for rows without one; None: the number becomes the id.
@@ -149,7 +142,6 @@ def _known_text(values: Mapping[str, Any]) -> str | None:
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
-    """Return values by field, without empty ones. Raises RowProblem for an unknown field."""
     given: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for key, value in values.items():

@@ -40,14 +40,12 @@ _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 
 
 def has_cues(open_lines: OpenLines) -> bool:
-    """Return whether the first lines of a text have cue times."""
     with open_lines() as lines:
         first = islice(lines.each(), _FIRST_LINES)
         return any(CUE_TIMES.match(line) or _SBV_TIMES.match(line) for line in first)
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:
-    """Return the duration of the cue of a row; None without a cue."""
     try:
         return float(extra["end_s"]) - float(extra["start_s"])
     except (KeyError, TypeError, ValueError):
@@ -55,11 +53,8 @@ def cue_length_s(extra: Mapping[str, Any]) -> float | None:
 
 
 def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
-    """Return an item per cue. In `file`, bytes that are not UTF-8 are lone surrogates.
-
-    Raises:
-        ManifestError: the text is not valid as subtitles, or too long.
-        SetupError: pysubs2 is missing.
+    """Return an item per cue of a text, in which bytes that are not UTF-8 are lone surrogates.
+    Raises ManifestError, and SetupError without pysubs2.
     """
     pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
     data = read_bounded(file, MAX_FILE_CHARS, name).removeprefix("\ufeff")

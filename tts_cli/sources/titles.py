@@ -60,10 +60,8 @@ class Title(NamedTuple):
 
 
 def title_of(line: str, *, is_loose: bool = False) -> Title | None:
-    """Return the title that a line is by its words; None for text.
-
-    Args:
-        is_loose: whether blank lines surround it, so that its title may start in lower case.
+    """Return the title in a line, recognized by its words, or None. With `is_loose`, blank lines
+    surround the line, and the title may start in lower case.
     """
     line = line.strip()
     decorated = _DECORATED.fullmatch(line)

@@ -35,7 +35,7 @@ _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), 45, 47), "yyyy"), 46: "[
 
 
 class XlsxFile:
-    """An .xlsx file. Raises ManifestError: it is damaged or too large."""
+    """An .xlsx file. Raises ManifestError if it is damaged or too large."""
 
     def __init__(self, archive: Archive, name: str) -> None:
         self._name, self._archive = name, archive
@@ -93,7 +93,6 @@ class XlsxFile:
         return texts
 
     def _formats(self) -> list[str]:
-        """Return the number format of each cell style."""
         own: dict[int, str] = {}
         found: list[str] = []
         is_cell_style = False
@@ -122,12 +121,7 @@ class XlsxFile:
 
 
 class _SheetReader:
-    """Puts the cells of a sheet into a grid.
-
-    Args:
-        texts: shared by cells.
-        formats: number formats by cell style.
-    """
+    """Puts cells into a grid. `texts` are shared strings, `formats` number formats by style."""
 
     def __init__(self, grid: Grid, texts: list[str], formats: list[str], is_1904: bool) -> None:
         self._grid, self._texts, self._formats, self._is_1904 = grid, texts, formats, is_1904
@@ -176,7 +170,6 @@ class _SheetReader:
             self._grid.merged[row, column] = text
 
     def _move(self, values: Mapping[str, str]) -> None:
-        """Move to the next cell, or to the cell that a reference names."""
         self._column += 1
         if (reference := values.get("r")) is not None:
             found = _CELL_REFERENCE.fullmatch(reference)
@@ -218,7 +211,6 @@ def _number(text: str | None) -> int:
 
 @lru_cache(maxsize=1024)
 def _column_number(letters: str) -> int:
-    """Return the number of a column: A is 0, AA is 26."""
     number = 0
     for letter in letters:
         number = 26 * number + ord(letter.upper()) - 64

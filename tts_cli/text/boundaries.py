@@ -7,13 +7,12 @@ language of the models.
   no space. A line break ends a sentence only before a list item.
 - A clause ends after `;`, `:`, a dash or a comma with a space after it, and at quotation marks.
 - Words end at spaces, except between a number and its unit, an abbreviation and its name, and
-  before French punctuation. Japanese is cut best between kana and an ideograph or katakana;
-  otherwise Chinese and Japanese may be cut between any two characters, but not before closing or
-  after opening punctuation.
+  before French punctuation. Chinese and Japanese may be cut between most characters, best between
+  kana and an ideograph or katakana.
 
-Markup, addresses, and quotations that fit into a piece are never cut. Quotation marks are paired
-within a paragraph. A straight mark opens after a space. An apostrophe closes a single quotation
-only after another mark, because it is usually part of a word.
+Markup, addresses, and quotations that fit into a piece are never cut. A straight quotation mark
+opens after a space. An apostrophe closes a single quotation only after another mark, because it is
+usually part of a word.
 
 Packages do worse: syntok, the best one tried, only knows English, German and Spanish, ignores 。,
 and cuts "Jan. | 3rd" and "3. | Oktober".
@@ -50,12 +49,12 @@ class Cut(NamedTuple):
 
     place: int  # index into the text
     boundary: Boundary
-    is_weak: bool = False  # of two places of one kind the other one is better
+    is_weak: bool = False  # a strong cut of the same kind is better
 
 
-OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may stand before the first letter of a sentence
+OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may precede the first letter of a sentence
 CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may follow the last mark of a sentence
-NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that hold together
+NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that prevent a cut
 CURRENCY = "$€£¥₽₩₹#№§"
 
 _CJK = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'cjk_signs')}]")
@@ -116,7 +115,6 @@ def edge_cuts(text: str, quotations: list[tuple[int, int]]) -> Iterator[Cut]:
 
 
 def _behind_word(text: str, place: int) -> int:
-    """Return the end of the text before the spaces that precede `place`."""
     return len(text[max(0, place - 8) : place].rstrip()) + max(0, place - 8)
 
 
@@ -139,7 +137,7 @@ _BEFORE_APOSTROPHE = ".,!?…;:—"
 def quotations(text: str) -> Iterator[tuple[int, int]]:
     """Return start and end (after the closing mark) of each quotation, inner ones first."""
     waiting: list[tuple[str, int]] = []  # opening marks with their places
-    closers: Counter[str] = Counter()  # how many of those that wait are closed by a mark
+    closers: Counter[str] = Counter()  # number of opening marks by the mark that closes them
     for found in _QUOTES.finditer(text):
         mark, place = found.group(), found.start()
         if len(mark) > 1 or mark == "\n":
@@ -173,7 +171,7 @@ WIDE_END_MARKS = "。！？｡।؟"  # these end sentences without a space afte
 _SPACE = re.compile(r"\s+")
 _NEW_PARAGRAPH = re.compile(r"[\f\x1c-\x1e\u2029]")
 _ENTRY = re.compile(r"\s*(?:[-*•‣–—]\s|\(?\d{1,3}[.)]\s|\(?[a-z]\)\s)")
-# Some marks close in one language and open in another: these close where no letter follows.
+# Some marks close in one language and open in another. They close if no letter follows.
 _EITHER = "“«»‹›"
 _CLOSED = "".join(mark for mark in CLOSERS if mark not in _EITHER)
 _NO_LETTER = r"(?![^\s.,;:!?…，、；：。！？”’)])"
@@ -189,10 +187,8 @@ _BREATH = 40  # characters of a line that may be one of a poem or a heading
 
 def sentence_cuts(text: str, skipped: dict[int, int]) -> Iterator[Cut]:
     """Return the ends of paragraphs and sentences, unordered and without the end of the text.
-    Uncertain ends of sentences are weak ends of clauses.
-
-    Args:
-        skipped: spans (start: end) that are not synthesized, such as tags.
+    Uncertain ends of sentences are weak ends of clauses. `skipped` spans, such as tags, are not
+    synthesized.
     """
     for found in _SPACE.finditer(text):
         start, end, space = found.start(), found.end(), found.group()
@@ -224,7 +220,6 @@ def _line_end(text: str, end: int, after: int) -> Boundary | None:
 def _end_of(
     text: str, marks: str, start: int, place: int, skipped: dict[int, int]
 ) -> Boundary | None:
-    """Return the boundary after the run of end marks and closing marks at `start`, or None."""
     if place >= len(text):
         return None
     has_space = is_space(text[place])
@@ -251,9 +246,7 @@ def _end_of(
 
 
 def _first_letter(text: str, place: int, skipped: dict[int, int]) -> int:
-    """Return the index of the first character after `place` that is read aloud, skipping spaces,
-    tags and opening marks, or len(text).
-    """
+    """Return the index of the first character from `place` on that is read aloud, or len(text)."""
     while place < len(text):
         if place in skipped:
             place = skipped[place]
@@ -354,10 +347,8 @@ def word_before(text: str, dot: int) -> str:
 
 
 def is_abbreviation(text: str, dot: int, after: int) -> bool:
-    """Return whether the dot at `dot` is that of an abbreviation or initial inside a sentence.
-
-    Args:
-        after: index of the first letter or digit after it, or len(text).
+    """Return whether the dot at `dot` is that of an abbreviation or initial inside a sentence. The
+    next letter or digit is at `after`, or that is len(text).
     """
     word = word_before(text, dot)
     found = _NEXT_WORD.match(text, after, after + _LOOK_BACK)
@@ -375,8 +366,8 @@ def is_abbreviation(text: str, dot: int, after: int) -> bool:
 
 
 def _is_shortened(word: str, follower: str, behind: str) -> bool:
-    """Return whether a word with a dot is a known abbreviation, or letters with dots. `follower` is
-    the next word, and `behind` the character after that.
+    """Return whether a word with a dot is a known abbreviation, or letters with dots. `behind` is
+    the character after the next word.
     """
     key, last = word.lower(), word.lower().rpartition(".")[2]
     is_acronym = all(len(part) == 1 and part.isalpha() for part in key.split("."))
@@ -392,9 +383,7 @@ def _is_shortened(word: str, follower: str, behind: str) -> bool:
 
 
 def _is_ordinal(text: str, start: int, digits: str, follower: str) -> bool:
-    """Return whether a number with a dot is a German ordinal or the number of a list item. `start`
-    is the index of its first digit, and `follower` the next word.
-    """
+    """Return whether a number with a dot is a German ordinal or the number of a list item."""
     before = text[max(0, start - _LOOK_BACK) : start].rstrip(" \t")
     if not before or before[-1] in "!?\n":
         return True

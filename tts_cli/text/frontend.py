@@ -37,21 +37,19 @@ _LOUD = re.compile("[A-Z]{2}")
 
 @dataclass(frozen=True)
 class TextFrontend:
-    """Settings for the normalization of all texts of a run."""
-
     lexicon: Lexicon = field(default_factory=Lexicon)
     is_normalized: bool = False
     language: str | None = None  # of texts whose language is not known; None: left alone
-    is_typed: bool = False  # printed marks and capitals are not known to the checkpoint either
+    is_typed: bool = False  # whether the checkpoint was trained on plain typed text
     markup: str | None = None  # regular expression of markup, which is not synthesized
     num_respelled: int = 0  # entries with sounds that the model does not read
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> TextFrontend:
-        """Return the frontend for the settings of a run. A text of language `auto` has the language
-        that `--normalize` names, else that of the checkpoint if it has only one. Raises UsageError
-        if the language has no rules, or the lexicon has invalid lines.
+        """Return the frontend of a run. A text of language `auto` has the language that
+        `--normalize` names, else the only one of the checkpoint. Raises UsageError if the language
+        has no rules, or the lexicon has invalid lines.
         """
         asked = (config.normalize or (AUTO if info.normalizes else OFF)).lower()
         own = [name for name in info.languages if name != AUTO]
@@ -83,11 +81,7 @@ class TextFrontend:
         return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
     def read(self, text: str, language: str = AUTO, own: Lexicon | None = None) -> NormalizedText:
-        """Return the normalized text. Raises SetupError, see `normalize`.
-
-        Args:
-            own: lexicon of the row, which takes precedence.
-        """
+        """Return the normalized text. The row's `own` lexicon comes first. Raises SetupError."""
         known = self.known(language)
         protected = pause_spans(text)
         if "&" in text:  # entities are one sign each
@@ -159,7 +153,6 @@ class TextFrontend:
         return self.language if name == AUTO else name
 
     def facts(self) -> dict[str, Any]:
-        """Return the settings in run.json."""
         lexicon = self.lexicon
         return {
             # [true, false] whether numbers, abbreviations and the like were normalized to words

@@ -21,7 +21,7 @@ from tts_cli.extras import load
 from tts_cli.text.rule import Rule
 from tts_cli.text.tables import load_table
 
-# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
+# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of training lists,
 # by the names that checkpoints use.
 CODES: dict[str, list[str]] = load_table("languages")["codes"]
 _NAMES = {code: name for name, codes in CODES.items() for code in codes}
@@ -29,9 +29,7 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
 
 def named_language(value: str, known: Iterable[str]) -> str:
-    """Return the checkpoint's name of a language that is given by name or code, or `value` itself
-    if it has none. `known` is in lower case.
-    """
+    """Return the known name (lower case) for a name or code, or `value` itself."""
     return _named(value, known if isinstance(known, tuple) else tuple(known))
 
 
@@ -46,7 +44,7 @@ def _named(value: str, known: tuple[str, ...]) -> str:
 
 
 def is_code(value: str) -> bool:
-    """Return whether a text is the code of a language that a checkpoint may have."""
+    """Return whether a text is the code of a language that some checkpoint has."""
     match = _TAG.fullmatch(value)
     return match is not None and match[1].casefold() in _NAMES
 
@@ -54,7 +52,7 @@ def is_code(value: str) -> bool:
 def code_of(language: str) -> str | None:
     """Return the code of two or three letters for a language's name or code; None for `auto`."""
     folded = language.casefold().strip()
-    if folded.endswith("_dialect"):  # of Chinese: how Qwen3-TTS names them
+    if folded.endswith("_dialect"):  # of Chinese, as Qwen3-TTS names them
         return "zh"
     if folded in CODES:
         return CODES[folded][0]
@@ -91,8 +89,6 @@ def may_be_english(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Writing:
-    """How a language writes numbers."""
-
     code: str  # of num2words
     thousands: str  # characters between groups of three digits
     point: str  # before the decimals
@@ -126,7 +122,6 @@ _SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures th
 
 
 def _has_noun(behind: str, free: str) -> bool:
-    """Return whether a word that may be a noun follows a number."""
     found = re.match(rf"[{_SPACES}]([^\W\d_]+)", behind)
     return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 

@@ -110,8 +110,8 @@ class Lexicon:
         return sum(entry.alphabet != phones.TEXT for entry in self.entries)
 
     def for_model(self, has_phones: bool) -> Lexicon:
-        """Return the lexicon with sounds as a model reads them: between tags, or as letters.
-        Without tags, pinyin entries are left out, because they have no spelling in letters.
+        """Return the lexicon with sounds as a model reads them: between tags, or as letters. Pinyin
+        has no letters, so without tags its entries are left out.
         """
         entries = []
         for entry in self.entries:
@@ -127,11 +127,8 @@ class Lexicon:
     def found(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[tuple[int, Entry]]:
-        """Return the matches of entries in a text, in order and without overlap.
-
-        Args:
-            language: of the text; None: unknown, so only entries for any language match.
-            protected: spans (start, end) that must not change, such as markup.
+        """Return the matches of entries in a text, in order and without overlap. Entries with a
+        language need a text of that language. `protected` spans (start, end) do not change.
         """
         if not self.entries:
             return []
@@ -216,7 +213,7 @@ def read_lexicon(path: Path) -> Lexicon:
             continue
         place = entry.key, entry.written.lower()
         before, was_clean = found.get(place, (None, False))
-        if before is None or is_clean > was_clean:  # a form that is read wins over one made of it
+        if before is None or is_clean > was_clean:  # a clean line wins over one cleaned to it
             found[place] = entry, is_clean
         elif is_clean == was_clean and (is_clean or before.spoken != entry.spoken):
             problems.append(f"{path}:{number}: {entry.written!r} is already in line {before.line}")
@@ -233,7 +230,6 @@ _Row = tuple[int, list[str], Sequence[str], bool]
 
 
 def _table_rows(path: Path, content: bytes) -> Iterator[_Row]:
-    """Yield the lines of a table. Raises UsageError: it is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -285,7 +281,6 @@ def _pls_rows(path: Path, content: bytes) -> Iterator[_Row]:
 
 
 def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | str:
-    """Return the entry of a line, or its problem."""
     if len(cells) > len(columns):
         return f"has {len(cells)} cells, but the columns are {', '.join(columns)}"
     given = dict(zip(columns, cells, strict=False))

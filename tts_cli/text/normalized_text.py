@@ -1,6 +1,4 @@
-"""A text and the edits that turn it into the text to synthesize. The spans of the edits align both
-texts.
-"""
+"""A text and the edits that turn it into the text to synthesize. Edits align both texts."""
 
 from __future__ import annotations
 
@@ -60,7 +58,6 @@ class NormalizedText:
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """The spans that cover both texts, edited or not, in order."""
         spans = []
         place = 0
         for start, end, edit in self._pieces():
@@ -70,9 +67,7 @@ class NormalizedText:
         return tuple(spans)
 
     def written_place(self, place: int) -> int:
-        """Map a position in the edited text to the written text. A position inside an edit is
-        mapped to its end.
-        """
+        """Return the position in the written text; for one inside an edit, the edit's end."""
         for span in self.spans:
             if place < span.spoken_end:
                 inside = place - span.spoken_start

@@ -23,8 +23,6 @@ _PAUSE = re.compile(
 
 @dataclass(frozen=True)
 class UnbrokenText:
-    """Text between two pauses."""
-
     start: int  # index of the first character
     end: int
     pause_after_s: float | None  # None: no mark follows
@@ -48,7 +46,6 @@ def pause_spans(text: str) -> list[tuple[int, int]]:
 
 
 def sum_of_pauses(text: str) -> float:
-    """Return the seconds of all pauses of a text."""
     return sum(map(_seconds, _PAUSE.finditer(text))) if "[" in text else 0.0
 
 
@@ -61,7 +58,6 @@ def without_pauses(text: str) -> str:
 
 
 def pause_problem(text: str) -> str | None:
-    """Return a problem of the pauses of a text, or None."""
     if "[" not in text:
         return None
     for found in _PAUSE.finditer(text):

@@ -1,8 +1,9 @@
 """Pronunciations in ARPAbet, IPA and pinyin: for models that read them, and as letters for others.
 
 Fish Speech reads ARPAbet, as CMUdict writes it, and pinyin with a tone number, between tags; one
-tag per English word and per Chinese syllable. It does not read IPA, which is converted. Source:
-docs.fish.audio, "English Phoneme Control" and "Chinese Phoneme Control".
+tag per English word and per Chinese syllable. It does not read IPA, which is converted.
+
+Source: docs.fish.audio, "English Phoneme Control" and "Chinese Phoneme Control".
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ def _letters() -> dict[str, str]:
 
 @cache
 def _signs() -> list[tuple[str, str]]:
-    """Return the signs of IPA with their phones, the longest first."""
     tables = load_table("phones")
     known = {**tables["vowels"], **tables["consonants"]}
     signs = [(sign, phone) for phone, facts in known.items() for sign in facts["ipa"]]

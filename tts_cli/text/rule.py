@@ -21,7 +21,7 @@ from tts_cli.text.tables import load_table
 
 log = logging.getLogger(__name__)
 
-PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
+PIECE = "it"  # the group of this name is replaced; without one, the whole match
 Read = Callable[["re.Match[str]"], "str | None"]
 
 _SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
@@ -34,10 +34,8 @@ _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018]*\(?([A-Z]\w
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern and its reader. The reader returns None for text that it does not understand, which
-    later rules may, and the unchanged text to protect it from later rules.
-
-    Patterns are compiled when a text first needs them, which is rare for most rules.
+    """A pattern, compiled on first use, and its reader. The reader returns None if it does not
+    understand a text, which later rules may, and the unchanged text to protect it from them.
     """
 
     pattern: str
@@ -65,16 +63,12 @@ def says(pattern: str, spoken: str, needs: str = "") -> Rule:
 
 
 def looks_up(pattern: str, table: Mapping[str, str]) -> Rule:
-    """Return a rule that replaces its piece by the entry of a table, with keys in lower case;
-    pieces without an entry stay.
-    """
+    """Return a rule that replaces a piece by its entry in a table of lower-case keys, if any."""
     return Rule(pattern, lambda match: table.get(piece(match).lower()))
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Return a pattern of words, the longest first, as a trie: hundreds of words cost little more
-    than a few.
-    """
+    """Return a pattern of words, the longest first, as a trie: fast for hundreds of words."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
@@ -146,9 +140,7 @@ def apply_rules(
 
 
 def _read(one: Rule, match: re.Match[str]) -> str | None:
-    """Return the reading of a match, or None. A reader's exception is logged once and counts as not
-    understood, so it never ends a run.
-    """
+    """Return the reading of a match, or None. An exception is logged once and never ends a run."""
     try:
         return one.read(match)
     except (MemoryError, TtsCliError):
@@ -164,7 +156,7 @@ def _read(one: Rule, match: re.Match[str]) -> str | None:
         return None
 
 
-_failed: set[str] = set()  # patterns of rules whose readers did
+_failed: set[str] = set()  # patterns of rules whose readers failed
 
 
 def _group(match: re.Match[str]) -> int | str:
@@ -172,9 +164,7 @@ def _group(match: re.Match[str]) -> int | str:
 
 
 def _capital(text: str, start: int, spoken: str) -> str:
-    """Capitalize a replacement that begins a sentence. The full stop of an abbreviation does not
-    end one.
-    """
+    """Capitalize what begins a sentence. The full stop of an abbreviation does not end one."""
     if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
         found = _WORD_WITH_STOP.search(text[max(0, start - 12) : start])
         if found and found[1].lower() in _NO_END:

@@ -39,13 +39,13 @@ from tts_cli.text.boundaries import (
 
 Array = np.ndarray[Any, Any]
 
-# What a cut costs, in parts of (1 - size / limit)^2.
+# Prices of cuts, in units of (1 - size / limit)^2.
 PRICES = {Boundary.PARAGRAPH: 0.0, Boundary.SENTENCE: 0.1, Boundary.CLAUSE: 0.3, Boundary.WORD: 1.0}
-WEAK_PRICE = 0.2  # more, for the weaker of a kind
-NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
-CROSSED_PRICE = 2.0  # of every paragraph that ends within a part; more than two parts can cost
-TINY_PRICE = 5.0  # of a part of one word
-SILENT_PRICE = 50.0  # of a part with nothing to say
+WEAK_PRICE = 0.2  # added for a weak cut
+NEEDLESS_PRICE = 2.0  # added if the sentence or clause would fit
+CROSSED_PRICE = 2.0  # for each paragraph that ends inside a part; more than two parts can cost
+TINY_PRICE = 5.0  # for a part of one word
+SILENT_PRICE = 50.0  # for a part without words
 MAX_CUTS = 32  # of a kind, that one part has to choose from
 TINY_BYTES = 16  # of letters and digits: one word, or two short ones
 
@@ -61,13 +61,11 @@ def split(
     text: str, limit: int, *, markup: str | None = None, unbroken: str | None = None
 ) -> list[Part]:
     """Cut a text into parts of at most `limit` UTF-8 bytes without markup. A part that cannot be
-    cut may be longer.
+    cut may be longer. White space between parts is dropped; an empty text has no parts.
 
     Args:
         markup: regular expression of markup; a match is never cut and counts as one byte.
         unbroken: regular expression of further text that is never cut.
-    Returns:
-        The parts in order, without the white space between them; empty for an empty text.
     """
     return _Splitter(text, limit, markup, unbroken).parts()
 
@@ -140,7 +138,6 @@ class _Splitter:
         return sorted(offered)
 
     def _within(self, places: list[int], clauses: list[Cut]) -> Iterator[tuple[Cut, float]]:
-        """Yield cuts between clauses of long sentences."""
         at = [cut.place for cut in clauses]
         for first, last in pairwise(places):
             size = self._size(first, last)
@@ -151,7 +148,6 @@ class _Splitter:
                 yield cut, _price(cut) + more
 
     def _words(self, places: list[int]) -> Iterator[tuple[Cut, float]]:
-        """Yield cuts between words of long clauses."""
         for first, last in pairwise(places):
             size = self._size(first, last)
             if 2 * size <= self.limit:
@@ -201,9 +197,7 @@ class _Splitter:
         ]
 
     def _thinned(self, cuts: list[Cut]) -> list[Cut]:
-        """Return the strongest cut of each place, and of places close together, in order. This
-        bounds the number of cuts to choose from.
-        """
+        """Return cuts in order, only the strongest of those at or close to one place."""
         kept: list[Cut] = []
         least = self.limit / MAX_CUTS
         for cut in sorted(cuts):
@@ -266,8 +260,8 @@ def _behind_space(text: str, place: int) -> int:
 
 
 def _widths(text: str, tags: list[tuple[int, int]]) -> tuple[Array, Array]:
-    """Return the (len,) UTF-8 bytes per character, a tag's all at its first, and those of letters
-    and digits only.
+    """Return (len,) UTF-8 bytes per character, and those of letters and digits only. All bytes of a
+    tag count at its first character.
     """
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
@@ -300,7 +294,6 @@ def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str
 
 
 def _tags(text: str, kinds: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
-    """Yield place, kind and text of every tag."""
     for kind, pattern in enumerate(kinds):
         for found in re.finditer(pattern, text):
             yield found.start(), kind, found.group()

@@ -40,15 +40,11 @@ _IS_WORD = re.compile(rf"[^\W_]|{MASK}")
 _BEGINNING = re.compile("(?:^|\n)$|(?:^|[\\s([{])[\"'\u2018\u201c\u201e\u00ab\u2039([{]{1,3}$")
 _ENDS = re.compile(r"$|\n|[.,;:!?)\]}\u2026]")
 _QUOTES = "\"'\u2019\u201d\u00bb\u203a"  # close what is before them, without a space
-MAX_SPACES = 3  # that go with a sign on either side
+MAX_SPACES = 3  # removed on each side of a sign
 
 
 def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """Return the edits that make a text as if typed; none for a text without words.
-
-    Args:
-        protected: spans (start, end) that no rule may edit: markup, and edits made before.
-    """
+    """Return the edits that turn a text into typed text; none for a text without words."""
     is_printed = not text.isascii() and _SIGNS.search(text) is not None
     left = mask(text, protected)
     edits = truecase(left)
@@ -91,13 +87,12 @@ def _between(text: str, start: int, end: int, done: int, said: str) -> Edit:
 
 
 def _length(text: str) -> int:
-    """Return the number of spaces at the start of a text."""
     return len(text) - len(text.lstrip(_BLANKS))
 
 
 ACRONYMS = frozenset(load_table("names")["acronyms"].split())
 MIN_WORDS = 3  # in a row
-MIN_SMALL = 2  # of those, that are written small
+MIN_SMALL = 2  # of those, words that become lower case
 # Units that are words or look like one.
 BEHIND_NUMBERS = frozenset(load_table("names")["loud_units"].split())
 
@@ -160,7 +155,6 @@ def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
 
 
 def _stays(token: re.Match[str], text: str) -> bool:
-    """Return whether a word keeps its capitals."""
     word = re.split(f"[{_MARKS}]", token.group())[0]
     if len(word) == 1 and word not in "AIO":
         return True

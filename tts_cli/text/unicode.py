@@ -37,7 +37,7 @@ _ALWAYS = re.compile(f"[{_NEVER_SEEN}]+")
 
 @cache
 def _without_meaning() -> re.Pattern[str]:
-    """Return the pattern of joiners and spaces without meaning in their place; built on demand."""
+    """Return the pattern of joiners and spaces without meaning in their place."""
     return re.compile(
         f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
         f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
@@ -52,7 +52,7 @@ def clean_unicode(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)
-    while _ANY.search(text):  # what is taken out may bring others together, hardly more than once
+    while _ANY.search(text):  # a removal may join others, rarely more than once
         less = _without_meaning().sub("", _ALWAYS.sub("", text)).translate(_LIGATURES)
         less = unicodedata.normalize("NFC", less)
         if less == text:

@@ -1,7 +1,7 @@
-"""Align the words of a written text with the words that are synthesized for them.
+"""Align the words of a written text with the words that are synthesized for them, by its edits.
 
-The alignment follows the edits of the text: `$3.50` is synthesized as five words. Written words
-that share an edit are matched one by one if the edit has the same number of words.
+`$3.50` is synthesized as five words. Written words that share an edit are matched one by one if the
+edit has the same number of words.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def one_edit(text: str, spoken: str) -> NormalizedText:
 
 
 def _common(first: str, second: str) -> int:
-    """Return the length of the words that two texts both begin with."""
     length = 0
     for one, other in zip(first.split(" "), second.split(" "), strict=False):
         if one != other:

@@ -4,10 +4,10 @@ speech usually is, and which markup a model would read aloud.
 Letters and digits are those of all scripts, numbers such as ½ and ①, and signs made of letters such
 as ㎏ and №. A text of signs alone (%, &, +) has no words.
 
-Markup of other tools is reported; `--strip-markup` removes tags of style and emphasis, but keeps
-placeholders and stage directions. The patterns are strict, so that plain text (`a < b`, `5 * 3 *
-2`, `AT&T`, `snake_case`, `#1`, `100 %s`) does not match. They cover Ren'Py, Godot's BBCode, Yarn,
-Unity's and Unreal's rich text, SubStation, printf and Python's format.
+`--strip-markup` removes tags of style and emphasis, but keeps placeholders and stage directions.
+The patterns are strict, so that plain text (`a < b`, `5 * 3 * 2`, `AT&T`, `snake_case`, `#1`, `100
+%s`) does not match. They cover Ren'Py, Godot's BBCode, Yarn, Unity's and Unreal's rich text,
+SubStation, printf and Python's format.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from models.pace import Pace
 
 
-# Emoji and pictographs, for a class of characters in a pattern: what has no words that all readers
-# would say for it. Symbols and dingbats but for numbers in circles, sharps and flats; what else has
-# a picture. None are letters and digits in squares, which are read.
+# Emoji and pictographs, for a pattern's class: characters that people do not read alike. Symbols,
+# dingbats and pictures, except sharps, flats, numbers in circles, letters and digits in squares.
 PICTURES = script("pictures")
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 
@@ -45,23 +44,22 @@ CAP_S_PER_BYTE = 0.24
 
 
 def text_cap(text: str, info: ModelInfo) -> int:
-    """Return the default frame limit of a text."""
     cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))
 
 
 SILENCE_S = 0.5  # of a row without words
 
-# Hangul fillers, of width and without, are letters by their category.
+# Hangul fillers, with and without width, are letters by their category.
 _FILLERS = "\u115f\u1160\u3164\uffa0"
-_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit: what `str.isalnum` takes
+_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit, as in `str.isalnum`
 _EMPTY_BRAILLE = "\u2800"  # a symbol by its category
 # White space and control characters, format characters (directions, tags, joiners, a soft hyphen)
 # and marks, which show on a letter only: variation selectors are among them.
 _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
 
 
-# Letters of other scripts than Latin, and languages that are written in that alone.
+# Letters of scripts other than Latin, and languages that only use Latin ones.
 _NOT_LATIN = re.compile(rf"[^\W\d_{script('latin')}]")
 _LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
 
@@ -80,7 +78,6 @@ def is_foreign(text: str) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible character."""
     return all(map(_is_unseen, text))  # ends at the first character of most texts
 
 
@@ -103,14 +100,12 @@ _MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup")
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of markup with its pattern. Each match ends at the next sign of its kind, so the time
-    is linear.
-    """
+    """A kind of markup. A match ends at the next sign of its kind, so that the time is linear."""
 
-    sign: str  # that all of the kind have and most texts have not
+    sign: str  # in every match, and in few texts
     name: str
     pattern: re.Pattern[str]
-    kept: str | None = None  # what stays where styles are taken out, for `sub`; None: all of it
+    kept: str | None = None  # replacement when style is removed, for `sub`; None: it stays
 
 
 def _words_put(pattern: str) -> str:
@@ -123,7 +118,7 @@ _KINDS = tuple(
     for one in load_table("markup")["kind"]
 )
 _EMOJI_KIND = _Kind("", "an emoji", re.compile(f"[{PICTURES}]"))
-# One look at what most texts have none of.
+# A quick search for signs that most texts lack.
 _SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#{PICTURES}]|:[a-z+-]")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
 _PATTERNS = {
@@ -136,8 +131,8 @@ _NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parenth
 class Markup:
     kind: str
     place: str  # the first occurrence, for messages
-    is_style: bool  # so that `strip_markup` takes it out
-    advice: str = ""  # instead of the usual
+    is_style: bool  # whether `strip_markup` removes it
+    advice: str = ""  # replaces the usual one
 
     def __str__(self) -> str:
         if self.advice:
@@ -189,6 +184,5 @@ def _has_none(text: str) -> bool:
 
 
 def _shown(text: str, start: int) -> str:
-    """Return the occurrence in one line."""
     place = text[start : start + MAX_SHOWN_CHARS + 1].split("\n")[0]
     return repr(place) if len(place) <= MAX_SHOWN_CHARS else f"{place[:MAX_SHOWN_CHARS]!r}..."

@@ -66,9 +66,7 @@ def _year_of(match: re.Match[str], before: str) -> str:
 
 
 def _is_date(match: re.Match[str]) -> bool:
-    """Return whether may and march are months, as in may 4th and 4 may 1999, but not in you may 4
-    times and the 4th may be.
-    """
+    """Return whether may and march are months: may 4th, 4 may 1999; not: you may 4 times."""
     if match["month"].lower() not in ("may", "march") or match["month"].istitle() or match["year"]:
         return True
     is_first = match.start("month") < match.start("day")

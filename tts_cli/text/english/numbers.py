@@ -40,7 +40,7 @@ MAX_DIGITS = 40  # more are left as written
 
 _POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
 _RUNS = re.compile("[0-9]+|[^0-9]+")
-# What a decimal comma may stand before; 3,4 alone is a list.
+# Words that may follow a number with a decimal comma; 3,4 alone is a list.
 _COUNTED = (
     "(?:thousand|[mb]illion|percent|times|hour|minute|second|day|week|month|year|(?:kilo)?met[er]{2}"
     "|centimet[er]{2}|lit[er]{2}|mile|inch|f[eo]{2}t|ton|(?:kilo)?gram|point|degree|dollar|euro)"

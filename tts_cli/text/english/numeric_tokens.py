@@ -22,7 +22,7 @@ _FIGURE = re.compile(
     r"|(?:(?<![\w.])\.)?[0-9]+(?:(?:::|[.,:'\u2019/Tx\u2010\u2011\u2013-]|[eE][-+\u2212]?"
     r"|\+(?=[0-9]{2}:?[0-9]{2}(?!\w)))[0-9]+)*"
 )
-# What every joined figure has, found fast.
+# A fast check for joined tokens.
 _JOINT = re.compile(
     "[0-9](?:[.,:'\u2019/Tx\u2010\u2011\u2013-][0-9A-Fa-f:]|[eE][-+\u2212]?[0-9]|(?<=0)X|\\+[0-9])"
 )
@@ -47,8 +47,8 @@ _NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]+\Z"), re.compile(r"\A\w+")
 class TokenSpans(NamedTuple):
     """Limits for edits: rules may neither split tokens nor join the items of a list."""
 
-    inner: set[int]  # no change may begin or end there
-    commas: list[tuple[int, int]]  # and dashes of lists: none may hold one of these
+    inner: set[int]  # no edit may begin or end there
+    commas: list[tuple[int, int]]  # and dashes in lists; no edit may contain one
 
 
 def token_spans(text: str) -> TokenSpans:
@@ -73,9 +73,7 @@ def left_as_written(text: str) -> str | None:
 
 
 def _items(match: re.Match[str]) -> list[str]:
-    """Return the numbers of a list or of sizes (2x4), which are read one by one, else the whole
-    token.
-    """
+    """Return the numbers of a list or of sizes (2x4), which are read one by one, else the token."""
     written = match.group()
     if "x" in written and _SIZES.fullmatch(written):
         return written.split("x")
@@ -83,9 +81,7 @@ def _items(match: re.Match[str]) -> list[str]:
 
 
 def _is_list(match: re.Match[str]) -> bool:
-    """Return whether commas separate a list: 1,3-5 · 3,4 and 5 · 6-4,6-3. In 1,5 it may be a
-    decimal comma.
-    """
+    """Return whether commas separate a list: 1,3-5 · 3,4 and 5 · 6-4,6-3. 1,5 may be a decimal."""
     written = match.group()
     behind = match.string[match.end() : match.end() + 1]
     if not _LIST.fullmatch(written) or behind.isalnum():

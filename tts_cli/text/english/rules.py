@@ -97,9 +97,8 @@ def is_plain(text: str) -> bool:
 
 
 def edits(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """Return the edits of a text, outside its protected spans.
-
-    Underscores of emphasis are removed; rules see quotation marks in their places.
+    """Return the edits of a text outside its protected spans. Underscores of emphasis are removed;
+    rules see quotation marks in their places.
     """
     left = mask(text, protected)
     if is_plain(left):

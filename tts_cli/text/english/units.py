@@ -25,7 +25,7 @@ from tts_cli.text.english.words import (
 from tts_cli.text.rule import Rule, ends_sentence, one_of
 from tts_cli.text.tables import load_table
 
-# What is written -> the name of one.
+# Written unit -> its name in the singular.
 UNITS: dict[str, str] = dict(load_table("units")["units"])
 _LENGTH_UNITS = {unit: UNITS.get(unit, "inch") for unit in ("ft", "in", "mi", "yd", "m", "km")}
 _SQUARES = {
@@ -34,7 +34,7 @@ _SQUARES = {
     for unit, length in _LENGTH_UNITS.items()
     for dot in ("", ".")
 }
-# Capitals of two letters or more are units too, but for manuscripts, states and the like.
+# Capitals of two letters or more are units too, except for manuscripts, states and the like.
 UNITS |= {
     form: name
     for unit, name in tuple(UNITS.items())

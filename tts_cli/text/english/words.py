@@ -28,7 +28,7 @@ _SIGNS: dict[str, str] = _TABLES["fractions"]
 SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 # Patterns of what `quantity` reads. An amount: 1,234.5 or 1234 or .5; none starts inside another.
 SPACE = "[ \u00a0\u202f]"
-DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
+DASH = "[-\u2010\u2011\u2013]"  # a dash with spaces around it is a pause
 START = r"(?<!\w)"
 NO_PRICE = rf"{START}(?<![$£€^])"
 _WHOLE = (
@@ -38,13 +38,13 @@ _WHOLE = (
 AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|(?<![\w.])\.[0-9]{{1,20}})"
 # Groups as in India: 1,00,000. Without a zero after a comma it may be a list: 1,64,256.
 LAKHS = r"[0-9]{1,2}(?:,[0-9]{2}){1,5},[0-9]{3}(?![0-9])"
-# A comma before the decimals, where a unit or a currency tells that it is one: 1,5 kg.
-# So for the points between groups: 1.000.000 €.
+# A comma before the decimals, if a unit or a currency shows that it is one: 1,5 kg.
+# Likewise for points between groups: 1.000.000 €.
 COMMA = (
     r"(?:[0-9]{1,3}(?:(?:[. \u00a0\u202f][0-9]{3}){1,5}|[0-9]{0,6}),[0-9]{1,2}"
     r"|[0-9]{1,3}(?:\.[0-9]{3}){2})(?![.,]?[0-9])"
 )
-# A point between groups, where a currency of Europe tells that it is one: 12.500 euros.
+# A point between groups, if a currency of Europe shows that it is one: 12.500 euros.
 POINTED = "[1-9][0-9]{0,2}\\.[0-9]{2}0"
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
 SIGN = r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
@@ -114,8 +114,7 @@ def spelled(digits: str) -> str:
 
 def whole(digits: str) -> str:
     """Return a whole number as a count: twenty five hundred, one thousand nine hundred sixty three.
-
-    Numbers with a leading zero, and those of more than 18 digits, are read digit by digit.
+    Numbers with a leading zero or more than 18 digits are read digit by digit.
     """
     number = int(digits)
     if len(digits) > 18 or (len(digits) > 1 and digits[0] == "0"):
@@ -153,9 +152,7 @@ def amount(written: str) -> str:
 
 
 def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
-    """one half, three quarters, two thirds. Other denominators are read "seven over thirty", unless
-    they are written as ordinals (1/17th).
-    """
+    """one half, three quarters; "seven over thirty" unless written as an ordinal (1/17th)."""
     if _is_saying(above, below) and not is_ordinal:
         return f"{cardinal(above)} {cardinal(below)}"
     if above == below and not is_ordinal:
@@ -172,9 +169,7 @@ def _is_saying(above: int, below: int) -> bool:
 
 
 def is_fraction(above: int, below: int) -> bool:
-    """Return whether above/below has one reading: 3/4, 24/7, a blood pressure of 120/80, but not
-    12/19.
-    """
+    """Return whether above/below has one reading: 3/4, 24/7, 120/80, but not 12/19."""
     if _is_saying(above, below) or above == below <= 100:
         return True
     if 60 <= above <= 260 and 30 <= below <= 160:
@@ -227,9 +222,7 @@ def has_article(match: re.Match[str]) -> bool:
 
 
 def is_before_noun(match: re.Match[str]) -> bool:
-    """Return whether a match describes the noun after it: a ten mile walk, the four billion dollar
-    price, but not "the two dollars that he paid".
-    """
+    """Return whether a match describes the noun after it, as in "a ten mile walk"."""
     start = match.start()
     return has_article(match) or (
         _DETERMINER.search(match.string, max(0, start - 16), start) is not None
