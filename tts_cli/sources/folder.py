@@ -235,7 +235,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """Read the texts of a folder. Each file of a summary, or else each heading, is a chapter."""
+    """Read the texts of a folder. Each file of a summary is a chapter; else headings begin them."""
     found = texts_of(folder)
     names = [os.path.relpath(one, folder) for one in found.files]
     books = [

@@ -236,7 +236,7 @@ class SpeakerNames:
             self._counts[found[0]] += 1
 
     def warning(self) -> str | None:
-        """Return a warning if names may be speakers: every row has one, or two are repeated."""
+        """Return a warning if names may be speakers: all rows have one, or several are repeated."""
         often = {name: count for name, count in self._counts.items() if count >= _MIN_ROWS}
         with_name = sum(self._counts.values())
         is_each = with_name == self._rows >= _MIN_ROWS and len(self._counts) < with_name
