@@ -1,8 +1,8 @@
 """`book.json`: the files of a book, and the position of every row in the text and in the audio.
 
-The next run reads it. A file whose key is the same, because it would be made of the same rows, is
-not made again, even if a user edited it. Files that no longer belong to the book are removed. A
-file that a user edited is renamed before it is replaced or removed: `01-the-mill.edited.wav`.
+The next run reads it. A file with the same key, which would be made of the same rows, is not made
+again, even if a user edited it. Files that no longer belong to the book are removed. A file that a
+user edited is renamed before it is replaced or removed: `01-the-mill.edited.wav`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ _SUFFIXES = (
 
 @dataclass(frozen=True)
 class MadeFile:
-    """A file that was made of rows or chapters."""
-
     path: str  # name of the file in the output folder; null: there is none
     key: str  # [hex] hash of everything that the file was made from
     bytes: int  # size of the file
@@ -50,15 +48,12 @@ class MadeFile:
 
 @dataclass
 class MadeBook:
-    """The files of a book."""
-
     chapters: dict[int, tuple[MadeFile, JoinedChapter]] = field(default_factory=dict)  # from 0
     others: list[MadeFile] = field(default_factory=list)  # one file of all, subtitles
     unwritten: list[str] = field(default_factory=list, compare=False)  # titles without a file
 
     @property
     def files(self) -> list[MadeFile]:
-        """All files."""
         return [file for file, _ in self.chapters.values()] + self.others
 
 
@@ -98,9 +93,8 @@ def write_book_file(
 
 
 def read_made(out: Path) -> MadeBook:
-    """Return the files of an earlier run from its `book.json`; none if that is not valid.
-
-    Paths must be plain file names, so that no file outside of the folder is ever changed.
+    """Return the files of an earlier run from its `book.json`; none if it is invalid or a path is
+    not a plain file name, so that no file outside the folder is ever changed.
     """
     try:
         values = read_book(out)
@@ -217,24 +211,19 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
 
 
 class OwnFiles:
-    """The files of a book in an output folder, which is locked.
-
-    Args:
-        before: files in `book.json`; those without a key are of a run that was killed.
-    """
+    """The files of a book in a locked folder. In `before`, files of a killed run have no key."""
 
     def __init__(self, out: Path, before: Collection[MadeFile]) -> None:
         self._out = out
         self._before = before
 
     def made(self, name: str, key: str) -> MadeFile:
-        """Return the entry of an existing file."""
         facts = size_and_sha256(self._out / name)
         assert facts is not None, name
         return MadeFile(name, key, *facts)
 
     def kept(self, name: str, key: str) -> MadeFile | None:
-        """Return the file of an earlier run if it has this key and is complete, else None."""
+        """Return an earlier run's file if it has this key and is complete, else None."""
         made = next((one for one in self._before if (one.path, one.key) == (name, key)), None)
         path = self._out / name
         try:
@@ -255,7 +244,7 @@ class OwnFiles:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[None]:
-        """Replace a file inside of this block. If the block raises, nothing has changed."""
+        """Replace a file inside this block. If the block raises, nothing has changed."""
         second = self._spare(name)
         try:
             yield
@@ -266,7 +255,6 @@ class OwnFiles:
                 self._tell(name, second)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove the files of an earlier run except these."""
         for name in {file.path for file in self._before} - set(names):
             try:
                 second = self._spare(name)
@@ -300,5 +288,4 @@ class OwnFiles:
 
 
 def _is_of(file: MadeFile, found: tuple[int, str]) -> bool:
-    """Return whether a file has not changed since it was written."""
     return file.bytes == found[0] and file.sha256 in (None, found[1])

@@ -1,8 +1,8 @@
 """Make the audio file of a chapter from the files of its rows.
 
-One row at a time is in memory, so that a chapter of hours needs as much memory as its longest row.
-The file grows under a temporary name. Ends of rows are cut and faded as in `audio.join`; the start
-of the first row and the end of the last one do not change.
+Rows are read one at a time, so that a chapter of hours needs as much memory as its longest row.
+Ends of rows are cut and faded as in `audio.join`, except the start of the first row and the end of
+the last one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ _BLOCK = 65_536  # samples per call of libsndfile
 
 @dataclass(frozen=True)
 class RowAudio:
-    """The audio of a row of a chapter."""
-
     path: Path
     pause_after_s: float  # not used for the last row
     voice: str = ""
@@ -52,8 +50,6 @@ class SpeechSpan:
 
 @dataclass(frozen=True)
 class JoinedChapter:
-    """The audio of a chapter."""
-
     rate_hz: int
     num_samples: int
     spans: tuple[SpeechSpan, ...]  # of all rows
@@ -72,7 +68,6 @@ def write_chapter(
     Args:
         takes: at least one; all of one sample rate.
         encoder: settings of the file. Each voice gets one gain; a watermark is added to each row.
-        tags: of the file.
     Raises:
         RowError: a row's file cannot be read, or has another rate than the first.
         UsageError: the chapter is longer than a WAV file can be.
@@ -124,7 +119,7 @@ def _write_once(
 def _level_of(
     takes: list[RowAudio], rate_hz: int, treatment: PostProcessing
 ) -> ChapterLevel | None:
-    """Return the gains of the voices, for which all rows are read twice; None: no loudness."""
+    """Return the gains of the voices, for which all rows are read twice; None without loudness."""
     if treatment.target is None:
         return None
     found = ChapterLevel(rate_hz, treatment.target)
@@ -139,7 +134,7 @@ def _level_of(
 
 
 def _applied(treatment: PostProcessing, level: ChapterLevel | None) -> dict[str, Any]:
-    """Return the post-processing of a chapter, without the trimmed lengths, which are short."""
+    """Return the post-processing of a chapter, without trimmed lengths, which are short."""
     found = PostProcessReport(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
     found = replace(found, pad_end_s=treatment.pad_s[1])
     if level is None:
@@ -199,7 +194,6 @@ def _pieces(
 def _open_sink(
     part: Path, options: Encoder, rate_hz: int, tags: Tags
 ) -> Iterator[_WavSink | _EncodedSink | _ResamplingSink]:
-    """Yield a writer of samples of a rate."""
     if rate_hz != options.rate_hz:
         with _open_sink(part, options, options.rate_hz, tags) as sink:
             resampling = _ResamplingSink(sink, rate_hz, options.rate_hz)
@@ -224,7 +218,7 @@ def _open_sink(
 
 
 class _ResamplingSink:
-    """Changes the sample rate of a chapter on its way into another sink."""
+    """Changes the sample rate of a chapter before another sink writes it."""
 
     def __init__(self, sink: Any, rate_hz: int, file_hz: int) -> None:
         self._sink = sink
@@ -242,7 +236,7 @@ class _ResamplingSink:
 
 
 class _WavSink:
-    """A WAV file. Its header is written again at the end, when the length is known."""
+    """Writes a WAV file. The header is written again at the end, when the length is known."""
 
     def __init__(self, file: BinaryIO, rate_hz: int, subtype: str, tags: Tags) -> None:
         self._file, self._rate_hz, self._subtype = file, rate_hz, subtype
@@ -267,8 +261,6 @@ class _WavSink:
 
 
 class _EncodedSink:
-    """A file that libsndfile encodes."""
-
     def __init__(self, encoder: Any, file: _WatchedFile, is_int16: bool) -> None:
         self._encoder, self._file, self._is_int16 = encoder, file, is_int16
 
@@ -280,14 +272,13 @@ class _EncodedSink:
 
 
 class _WatchedFile:
-    """A file for libsndfile, which cannot report the reason for a failed write."""
+    """A file for libsndfile, which cannot report why a write failed. `check` raises the reason."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._error: OSError | None = None
 
     def check(self) -> None:
-        """Raise the error of a failed write."""
         if self._error is not None:
             raise self._error
 

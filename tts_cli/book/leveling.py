@@ -1,9 +1,8 @@
-"""Level a chapter with one gain per voice.
+"""Level a chapter with one gain per voice, followed by a limiter.
 
 One gain per row would make a whisper as loud as a shout, and a short "No." louder than its context.
-One gain for the chapter would leave one voice louder than another. So each voice gets the gain that
-its speech in this chapter needs, and a limiter reduces peaks. Rows are measured one by one, so that
-a chapter of hours needs as much memory as its longest row.
+One gain for the chapter would leave one voice louder than another. Rows are measured one by one, so
+that a chapter of hours needs as much memory as its longest row.
 """
 
 from __future__ import annotations
@@ -64,12 +63,7 @@ class ChapterLevel:
         self._meter = Meter(self.rate_hz, self.target.by)
 
     def find_gains(self, pieces: Iterable[Array], voices: Sequence[str]) -> None:
-        """Set gains that bring each voice to the target.
-
-        Args:
-            pieces: samples of the rows in order, (n,) float32 each.
-            voices: of the pieces.
-        """
+        """Set gains that bring each voice to the target, from (n,) float32 samples of each row."""
         whole = _Mean()
         by_voice: dict[str, _Mean] = {}
         for piece, voice in zip(pieces, voices, strict=True):
@@ -83,7 +77,6 @@ class ChapterLevel:
             self.gains_db[voice] = min(MAX_GAIN_DB, needed_db)
 
     def apply(self, piece: Array, voice: str) -> Array:
-        """Return a piece with its gain, limited."""
         louder = piece * np.float32(10 ** (self.gains_db[voice] / 20))
         peaks = oversampled_peaks(louder, self.rate_hz)
         louder, limited_db = limit(louder, peaks, self.rate_hz, self.target.ceiling_dbtp)
@@ -101,7 +94,7 @@ class ChapterLevel:
         self._meter.add(samples)
 
     def adjust_gains(self) -> None:
-        """Raise all gains by the difference that pauses and the limiter cause."""
+        """Raise all gains by the loudness lost to pauses and the limiter."""
         level_db = self._meter.level_db()
         if level_db is not None:
             missing_db = self.target.level_db - level_db

@@ -28,14 +28,12 @@ _BLOCK = 65_536  # samples per read
 
 @dataclass(frozen=True)
 class M4bChapter:
-    """One chapter of the file."""
-
     title: str
     path: Path
 
 
 def load_av() -> Any:
-    """Return the package. Raises SetupError: it is missing or too old for chapter marks."""
+    """Import PyAV. Raises SetupError if it is missing or too old for chapter marks."""
     return extras.load("m4b", "av", "--join m4b")
 
 
@@ -47,14 +45,13 @@ def write_m4b(
     cover: bytes | None = None,
     language: str | None = None,
 ) -> None:
-    """Encode chapters into one file.
+    """Encode chapters of one sample rate into one file.
 
     Args:
-        parts: at least one; of one sample rate.
         metadata: title, artist and other fields of MP4.
         kbps: bit rate; None: enough for speech.
-        cover: a JPEG or PNG picture; None: none.
-        language: its code of three letters; None: unknown.
+        cover: a JPEG or PNG picture.
+        language: its code of three letters.
     Raises:
         SetupError: PyAV is missing.
         RowError: a chapter's file cannot be read, or has another rate than the first.
@@ -93,7 +90,7 @@ def write_m4b(
 
 
 def _add_cover(av: Any, container: Any, cover: bytes) -> None:
-    """Add a picture, as it is, before the first sample; one that FFmpeg cannot read is left out."""
+    """Add a picture unchanged before the first sample; one that FFmpeg cannot read is left out."""
     try:
         kind = "png_pipe" if cover.startswith(b"\x89PNG") else "jpeg_pipe"  # no guess by FFmpeg
         source = av.open(io.BytesIO(cover), format=kind)

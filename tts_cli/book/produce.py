@@ -1,9 +1,9 @@
 """Make the files of a book from the audio of its rows: chapters, subtitles, one M4B file.
 
 Every file is complete. If a row is missing, its chapter has no file, not even that of an earlier
-run, and no M4B file is made. Files that would be made of the same rows as before do not change,
-and versions that a user edited are preserved. Files of kinds that only an earlier run was asked for
-do not change either, and are reported.
+run, and no M4B file is made. Files that would be made of the same rows as before do not change, and
+versions that a user edited are preserved (`book_file`). Files of kinds that only an earlier run
+requested do not change either, and are reported.
 """
 
 from __future__ import annotations
@@ -58,8 +58,6 @@ _NO_LETTER = re.compile(r"[^\w]+|_+")
 
 @dataclass(frozen=True)
 class BookOrder:
-    """The requested files."""
-
     encoder: Encoder  # of chapters; the files of rows are not processed
     row_format: str
     subtitles: tuple[str, ...] = ()
@@ -75,8 +73,6 @@ class BookOrder:
 
 @dataclass
 class Produced:
-    """The result."""
-
     made: MadeBook = field(default_factory=MadeBook)
     seconds: float = 0.0  # of the chapters
     incomplete: list[str] = field(default_factory=list)  # chapters without a file, with reasons
@@ -85,7 +81,7 @@ class Produced:
 
 
 def stem_of(number: int, num_chapters: int, title: str) -> str:
-    """Return the file name of a chapter, from 1, without suffix: `01-the-mill`."""
+    """Return a chapter's file name without suffix, for numbers from 1: `01-the-mill`."""
     digits = max(2, len(str(num_chapters)))
     words = _NO_LETTER.sub("-", unicodedata.normalize("NFKC", title).lower())
     words = words.encode()[:MAX_STEM_BYTES].decode(errors="ignore").strip("-")
@@ -93,7 +89,6 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
 
 
 def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list[str]:
-    """Return the names of all files of a complete book."""
     numbers = sorted({row.chapter for row in script})
     suffixes = _suffixes(wanted)
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
@@ -102,14 +97,13 @@ def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list
 
 
 def _suffixes(wanted: BookOrder) -> list[str]:
-    """Return the suffixes of a chapter's files, without a dot."""
     forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
     labels = [LABEL_SUFFIXES[form] for form in wanted.labels if form != CUE]
     return [wanted.encoder.format, *wanted.subtitles, *labels, *forms]
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
-    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a file of a user."""
+    """Raise UsageError if one of the names, `book.json` or `book.jsonl` is a user's own file."""
     own = {file.path for file in read_made(out).files}
     foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
     foreign += [name for name in names if name not in own and (out / name).exists()]
@@ -132,7 +126,6 @@ def _may_be_made(path: Path, start: bytes) -> bool:
 
 
 def _name_of(book: Book, number: int, suffix: str) -> str:
-    """Return the name of a file of a chapter, from 0."""
     stem = stem_of(number + 1, len(book.chapters), book.chapters[number].title)
     return f"{stem}.{suffix}"
 
@@ -140,8 +133,8 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 def produce(
     folder: Store, book: Book, script: list[Utterance], missing: set[str], wanted: BookOrder
 ) -> Produced:
-    """Make all files that can be made, and remove files of an earlier run that no longer belong to
-    the book, such as chapters whose number changed.
+    """Make all files that can be made. Remove files of an earlier run that no longer belong to the
+    book, such as chapters whose number changed.
 
     Args:
         folder: locked by the caller.
@@ -155,8 +148,6 @@ def produce(
 
 
 class _Producer:
-    """One book."""
-
     def __init__(
         self,
         folder: Store,
@@ -200,7 +191,6 @@ class _Producer:
         return produced
 
     def _unasked(self) -> list[MadeFile]:
-        """Return the files of an earlier run whose kind was not requested."""
         kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
         kinds |= {CUE} if CUE in self._wanted.labels else set()
         kinds |= set() if self._wanted.cover is None else {"jpg", "png"}
@@ -213,16 +203,14 @@ class _Producer:
         return found
 
     def _claim(self) -> None:
-        """Write the names of all future files to `book.json`, so that the next run recognizes them
-        after a crash.
-        """
+        """Write the names of all future files to `book.json`, for the next run after a crash."""
         names = target_names(self._book, self._script, self._wanted)
         files = [*self._before.files, *(MadeFile(name, "", 0) for name in names)]
         claimed = MadeBook(others=files)
         write_book_file(self._out, self._book, self._script, claimed, self._missing)
 
     def _chapter(self, number: int) -> tuple[MadeFile, JoinedChapter] | None:
-        """Make the file of a chapter; None: a row is missing."""
+        """Make the file of a chapter; None if a row is missing."""
         wanted, encoder = self._wanted, self._wanted.encoder
         rows, name = self._rows[number], _name_of(self._book, number, encoder.format)
         lost = [row.id for row in rows if row.id in self._missing]
@@ -270,24 +258,20 @@ class _Producer:
             self._wanted.encoder.signer.sign_file(path, path.stem)
 
     def _note_misses(self, name: str, joined: JoinedChapter) -> None:
-        """Note where a chapter does not meet the preset."""
         if self._wanted.encoder.treatment.preset is not None:
             misses = (joined.applied or {}).get("misses", [])
             self._produced.failing += [f"{name}: {miss}" for miss in misses]
 
     def _audio_of(self, row: Utterance) -> Path:
-        """Return the file of a row."""
         return self._out / f"{row.id}.{self._wanted.row_format}"
 
     def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
-        """Return the tags of a chapter."""
         voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
         named = first_few(voices, MAX_VOICES)
         title = self._book.chapters[number].title
         return Tags(title, named, self._book.title or "", self._wanted.comment)
 
     def _time_parts(self, number: int) -> None:
-        """Find the times of parts of rows in the file of their chapter."""
         _, joined = self._produced.made.chapters[number]
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             take = self._journal.ok_take(row.id)
@@ -299,7 +283,6 @@ class _Producer:
                 self._parts[row.id] = found
 
     def _timed_file(self, number: int, form: str) -> MadeFile:
-        """Write the subtitles or the labels of a chapter."""
         file, joined = self._produced.made.chapters[number]
         name = _name_of(self._book, number, LABEL_SUFFIXES.get(form, form))
         rows_format = self._wanted.row_format  # part of the key since rows are used for times
@@ -319,7 +302,6 @@ class _Producer:
         return self._written(name, key, write)
 
     def _words(self, number: int) -> list[MadeFile]:
-        """Write files with the times of a chapter's words, if its rows have some."""
         file, joined = self._produced.made.chapters[number]
         files = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
@@ -339,7 +321,7 @@ class _Producer:
         ]
 
     def _written(self, name: str, key: str, write: Callable[[Path], None]) -> MadeFile:
-        """Return a file with this key, which is written unless an earlier run made it."""
+        """Return a file with this key. Write it unless an earlier run made it."""
         if (made := self._files.kept(name, key)) is not None:
             return made
         with self._files.replacing(name):
@@ -347,7 +329,7 @@ class _Producer:
         return self._files.made(name, key)
 
     def _cover(self) -> list[MadeFile]:
-        """Write the cover, unless the folder has a picture of the user with its name."""
+        """Write the cover, unless a picture of the user has its name."""
         if (cover := self._wanted.cover) is None:
             return []
         name = f"cover{picture_suffix(cover)}"
@@ -394,10 +376,8 @@ class _Producer:
 
 
 def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
-    """Return the pauses inside of a row's speech, with times in the file of its chapter.
-
-    The file of the row is read for them, because reading parts of a long MP3 causes errors of
-    libsndfile's decoder on stderr.
+    """Return the pauses inside a row's speech, in the chapter's time, but from the row's file:
+    parts of a long MP3 make libsndfile's decoder print errors to stderr.
     """
     try:
         samples, rate_hz = soundfile.read(row, dtype="float32")
@@ -415,7 +395,7 @@ def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
 
 
 def _facts(take: RowAudio) -> list[Any]:
-    """Return facts that differ between takes of a row."""
+    """Return values that differ between takes of a row."""
     found = take.path.stat()
     return [take.path.name, found.st_size, found.st_mtime_ns, take.pause_after_s]
 

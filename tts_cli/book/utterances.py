@@ -1,10 +1,9 @@
 """Split a book into rows of one sentence; short sentences of a paragraph are joined.
 
-An id depends on text, voice, and the number of earlier rows with both, but not on the position. A
-new line at the top, or a chapter that is moved or renamed, therefore changes no other row, and only
-changed rows are synthesized again. For the same reason rows are not filled up to a length: a short
-sentence is joined to the one before it, or to the next one if the row would be too long, so that a
-changed word does not move the limits of all later rows of the paragraph.
+An id depends on text, voice, and the number of earlier rows with both, but not on the position, so
+only changed rows are synthesized again. For the same reason rows are not filled up to a length: a
+short sentence is joined to the one before it, or to the next one if the row would be too long. A
+changed word then does not move the limits of all later rows of the paragraph.
 """
 
 from __future__ import annotations
@@ -52,24 +51,19 @@ class Utterance:
     pause_after_s: float
 
     def to_row(self, language: str | None = None) -> dict[str, Any]:
-        """Return the row of the manifest."""
         row = {"id": self.id, "text": self.text, "voice": self.voice, "language": language}
         return {name: value for name, value in row.items() if value is not None}
 
 
 class _Piece(NamedTuple):
-    """The span of a row in its paragraph."""
-
     start: int
     end: int
     pause_after_s: float | None  # None: the paragraph ends
 
 
 def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
-    """Return the rows of a book in order.
-
-    Raises:
-        ManifestError: a pause is too long, or the book has no words.
+    """Return the rows of a book. Raises ManifestError if a pause is too long or words are
+    missing.
     """
     seen: Counter[tuple[str, str | None]] = Counter()
     script: list[Utterance] = []
@@ -104,7 +98,6 @@ def segment_book(book: Book, pauses: BookPauses) -> list[Utterance]:
 
 
 def to_manifest(script: list[Utterance], language: str | None = None) -> bytes:
-    """Return rows as JSONL, all with the same language."""
     lines = (json.dumps(sentence.to_row(language), ensure_ascii=False) for sentence in script)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -117,7 +110,7 @@ def _pause_after(piece: _Piece, paragraph: Paragraph, pauses: BookPauses) -> flo
 
 
 def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, list[_Piece]]:
-    """Return the pause before the first word of a paragraph, and the spans of its rows."""
+    """Return the pause before a paragraph's first word, and the spans of its rows."""
     lead_s: float | None = None
     pieces: list[_Piece] = []
     require_pauses(paragraph.text, paragraph.place)
@@ -134,7 +127,6 @@ def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, lis
 
 
 def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_Piece]:
-    """Yield the spans of the rows of text[start:end]."""
     found = sentences(text[start:end])
     spans = _joined(text, [(start + part.start, start + part.end) for part in found])
     for number, (first, last) in enumerate(spans):
@@ -150,7 +142,6 @@ def _rows_of(text: str, start: int, end: int, pauses: BookPauses) -> Iterator[_P
 
 
 def _joined(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join short sentences with the one before or after them."""
     rows: list[tuple[int, int]] = []
     for first, last in spans:
         is_short = _is_short(text[first:last])

@@ -1,8 +1,8 @@
 """Read a ZIP file from an untrusted source, with a bound on everything.
 
-EPUB, .docx, .xlsx and .ods are such files. Members are read into memory and never unpacked to disk,
-so their names cannot lead anywhere. The end of the file is checked before `zipfile` opens it, which
-would read a directory of any size; the sizes in the directory are not trusted either.
+EPUB, .docx, .xlsx and .ods are ZIP files. Members are never unpacked to disk, so their names cannot
+lead anywhere. `zipfile` would read a directory of any size, so the end of the file is checked
+first; the sizes in the directory are not trusted either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END = b"PK\x05\x06"
 _LOCATOR = b"PK\x06\x07"
 _END_BYTES = 22
 _MAX_COMMENT_BYTES = 65_535
-# What `zipfile` and the decoders raise for a file that is damaged, or of another kind.
+# Exceptions of `zipfile` and the decoders for a file that is damaged, or of another kind.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -43,14 +43,7 @@ _BLOCK = 1 << 20  # of a read, which allocates its size
 
 
 def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it") -> AnyStr:
-    """Return the rest of a file.
-
-    Args:
-        most: number of bytes, or of characters.
-        name: of the file, in messages.
-    Raises:
-        ManifestError: it has more.
-    """
+    """Return the rest of a file. Raises ManifestError above `most` bytes or characters."""
     pieces = [file.read(0)]
     left = most + 1
     while left > 0 and (piece := file.read(min(left, _BLOCK))):
@@ -65,15 +58,12 @@ def read_bounded(file: IO[AnyStr], most: int, name: str, remedy: str = "split it
 
 
 class Archive:
-    """A ZIP file that is open for reading.
+    """A ZIP file that is open for reading. Raises ManifestError.
 
     Args:
         file: closed by the caller.
-        name: of the file, in messages.
         remedy: what to do if a part is missing or damaged.
         member_bytes: maximum size of a member; above the default, members may have any ratio.
-    Raises:
-        ManifestError: it is not a ZIP file, or is damaged, or too large.
     """
 
     def __init__(
@@ -92,10 +82,8 @@ class Archive:
         self.names = frozenset(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
-        """Return a member's bytes.
-
-        Raises:
-            ManifestError: it is missing, encrypted, damaged or too large.
+        """Return a member. Raises ManifestError if it is missing, encrypted, damaged or
+        too large.
         """
         if name not in self.names:
             raise ManifestError(f"{self.name}: {name[:200]!r} is missing in the file", self._remedy)
@@ -116,7 +104,7 @@ class Archive:
         return data
 
     def _check_end(self, file: BinaryIO) -> None:
-        """Refuse a file that `zipfile` would need long or much memory to open."""
+        """Refuse a file that takes `zipfile` much time or memory to open."""
         size = file.seek(0, 2)
         if size > MAX_FILE_BYTES:
             raise self._too_large(f"has {size} bytes")

@@ -1,10 +1,7 @@
-"""Cast files: the voice and the other settings of each character.
+"""Cast files: the voice and the other settings of each character, in TOML.
 
-A cast is a TOML file with one table per character, `[Anna]` or `[characters."Old Tom"]`, of fields
-that rows have too. Fields of the row have precedence over those of the character, and these over
-the flags.
-
-`TomlFile` reads TOML files of users within bounds, and finds the line of a key for messages.
+A table `[Anna]` or `[characters."Old Tom"]` has the fields of rows. `TomlFile` reads TOML files of
+users within bounds, and finds the line of a key for messages.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ _CAPS = ("max_frames", "max_seconds")
 
 @dataclass(frozen=True)
 class Cast:
-    """The characters of a cast file, each as the row that its table would make."""
+    """The characters of a cast file, each as a row."""
 
     path: Path | None = None
     sha256: str | None = None
@@ -48,7 +45,7 @@ class Cast:
         return found
 
     def facts(self) -> dict[str, Any] | None:
-        """Return the entry of the report of a run."""
+        """Return the cast's entry in `run.json`."""
         if self.path is None:
             return None
         return {"path": str(self.path), "sha256": self.sha256, "characters": list(self.characters)}
@@ -106,7 +103,7 @@ def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
 
 
 def with_character(row: Row, character: Row) -> Row:
-    """Return a row with the settings of its character that the row does not have itself."""
+    """Return a row with the settings of its character; the row's own have precedence."""
     names = ["language", "instruct", "seed"]
     if row.voice is None and row.ref_audio is None:
         names += ["voice", *_CLONING]
@@ -128,7 +125,7 @@ _KEY_PART = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*(\.)
 
 
 class TomlFile:
-    """The tables of one file. Raises UsageError: it cannot be read."""
+    """The tables of one file. Raises UsageError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -166,7 +163,6 @@ class TomlFile:
 
 
 def _key_parts(text: str) -> list[str]:
-    """Split a key such as `a."b c"` into its parts."""
     parts = []
     place = 0
     while match := _KEY_PART.match(text, place):

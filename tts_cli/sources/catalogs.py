@@ -1,9 +1,8 @@
-"""Read tables of strings that programs are translated with: gettext's .po and, in XML, strings of
-Android, XLIFF 1.2 and 2, .resx of .NET and .ts of Qt.
+"""Read tables of translated strings: gettext's .po and, in XML, strings of Android, XLIFF 1.2 and
+2, .resx of .NET and .ts of Qt.
 
-A text is the translation. In a file without any translation, such as a .pot, it is the source text;
-elsewhere, texts without one are left out and counted. The id is the first kind of key that every
-text has, each its own.
+Strings without a translation are left out and counted. A file without any, such as a .pot, gives
+its source texts. The id is the first kind of key that every text has and no two share.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ _OUTDATED = ("unfinished", "vanished", "obsolete")
 
 
 class _Entry(NamedTuple):
-    """A string of a table."""
-
     line: int
     keys: tuple[str, ...]  # that may be its id, the best one first
     source: str  # as the program has it
@@ -46,12 +43,7 @@ class _Entry(NamedTuple):
 
 
 def po_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
-    """Return an item per translation of a .po file, and per text of a .pot file.
-
-    Raises:
-        ManifestError: it is damaged, or too large.
-        SetupError: polib is missing.
-    """
+    """Return an item per translation of a .po file, or per text of a .pot file."""
     name = manifest.name
     polib = load("strings", "polib", f"{name}: .po")
     data = read_bounded(file, MAX_BYTES, name)
@@ -85,7 +77,7 @@ def po_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
 
 
 def xml_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
-    """Return an item per string of a table in XML. Raises ManifestError, SetupError."""
+    """Return an item per string of a table in XML."""
     name = manifest.name
     root = parse_xml(read_bounded(file, MAX_BYTES, name), name)
     reader = _READERS.get(tag_of(root))
@@ -116,7 +108,6 @@ def _items(entries: list[_Entry], name: str) -> Iterator[Item]:
 
 
 def _text(element: Any) -> str:
-    """Return the text of an element. Inline code is replaced by its equivalent text."""
     if element is None:
         return ""
     pieces = [element.text or ""]

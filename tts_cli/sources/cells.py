@@ -26,8 +26,6 @@ _MAX_INTEGER = 1e15  # from here on Excel itself has no further digits
 
 @dataclass(frozen=True)
 class Sheet:
-    """One sheet of a workbook."""
-
     name: str
     part: str  # of the zip, or its number
     is_hidden: bool
@@ -35,7 +33,7 @@ class Sheet:
 
 @dataclass
 class Grid:
-    """The cells of a sheet as they are shown. Places are (row, column), both from 0."""
+    """The cells of a sheet as they are shown. Rows and columns count from 0."""
 
     name: str  # of file and sheet, for messages
     problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
@@ -46,7 +44,6 @@ class Grid:
     _num_cells: int = 0
 
     def put(self, row: int, column: int, text: str) -> None:
-        """Set the text of a cell. Raises ManifestError: there are too many."""
         if row >= len(self.cells):
             self._add_empty(row + 1)
         cells = self.cells[row] = self.cells[row] or []  # empty rows are one list
@@ -56,7 +53,7 @@ class Grid:
         cells[column] = text
 
     def put_rows(self, row: int, repeats: int, cells: list[str]) -> None:
-        """Add equal rows; the cells of one are counted already. Raises ManifestError."""
+        """Add equal rows. The cells of the first one are already counted."""
         self.count((repeats - 1) * len(cells))
         self._add_empty(row)
         self.cells += [cells] * repeats
@@ -67,12 +64,7 @@ class Grid:
         self.cells += [[]] * (num_rows - len(self.cells))
 
     def number(self, row: int, column: int, value: float, code: str, is_1904: bool) -> str:
-        """Return a number as its cell shows it; note it if its format is not supported.
-
-        Args:
-            code: of its format.
-            is_1904: whether days are counted from 1904.
-        """
+        """Return a number as a cell with the format `code` shows it; note an unsupported format."""
         text = _formatted(value, code, is_1904)
         if text is None:
             text = cell_text(value)
@@ -80,13 +72,12 @@ class Grid:
         return text
 
     def count(self, cells: int) -> None:
-        """Count further cells. Raises ManifestError: there are too many."""
         self._num_cells += cells
         if self._num_cells > MAX_CELLS:
             raise self._too_many()
 
     def rows(self) -> Iterator[list[str]]:
-        """Return the rows, all of one length. Raises ManifestError: there are too many cells."""
+        """Return the rows, all of one length."""
         width = max(map(len, self.cells), default=0)
         if width * len(self.cells) > MAX_CELLS:
             raise self._too_many()
@@ -100,7 +91,6 @@ class Grid:
 
 
 def _formatted(value: float, code: str, is_1904: bool) -> str | None:
-    """Return a number in its format; None: the format is not supported."""
     kind = _kind_of(code)
     if isinstance(kind, str):
         return cell_text(value if not kind else _date(value, kind == "duration", is_1904))
@@ -115,7 +105,7 @@ def _formatted(value: float, code: str, is_1904: bool) -> str | None:
 @lru_cache(maxsize=1024)
 def _kind_of(code: str) -> tuple[int, int, bool] | str | None:
     """Return digits, decimals and percentage of a number format; "date" or "duration"; "" for
-    numbers as they are. None: the format is not supported.
+    numbers as they are; None if the format is not supported.
     """
     if code in ("General", "@", "0", ""):
         return ""
@@ -127,7 +117,7 @@ def _kind_of(code: str) -> tuple[int, int, bool] | str | None:
 
 
 def _date(days: float, is_duration: bool, is_1904: bool) -> Any:
-    """Return the date, time or duration for a number of days; the number if there is none."""
+    """Return the date, time or duration for a number of days; the number if no date fits."""
     try:
         if is_duration:
             return datetime.timedelta(days=days)
@@ -172,13 +162,7 @@ def column_letters(number: int) -> str:
 
 
 def xml_events(content: bytes, place: str, remedy: str) -> Iterator[XmlEvent]:
-    """Yield the starts, texts and ends of the elements of a document in order.
-
-    Args:
-        place: file and part, in messages.
-    Raises:
-        ManifestError: it is damaged, or declares a document type.
-    """
+    """Yield starts, texts and ends of elements. Raises ManifestError on damage or a DOCTYPE."""
 
     def refuse(*_: Any) -> None:
         raise ManifestError(f"{place} declares a document type", remedy)

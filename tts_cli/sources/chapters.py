@@ -1,23 +1,19 @@
 """Books as read aloud: chapters of paragraphs, without the markup of the source.
 
 Readers of formats yield blocks (`Text`, `Heading`, `SceneBreak`, `TocEntry`), and `assemble` makes
-chapters of them. Headings of one level begin chapters: of the highest level that occurs twice, so
-that a single title at the top does not. If the source has a table of contents (EPUB, PDF), its
-entries begin chapters instead. A part that consists of headings ("Part One" before "Chapter One")
-is read at the start of the next chapter. Text before the first heading is a separate chapter.
+chapters of them. The entries of a table of contents (EPUB, PDF) begin chapters; without one, the
+headings of the highest level that occurs twice do. A part that consists of headings ("Part One"
+before "Chapter One") is read at the start of the next chapter.
 
-Not every entry of a table of contents begins a chapter. Entries for whole documents do, at any
-depth. Of the entries for places inside documents, those down to the first level with two or more
-entries do. A chapter of more than an hour is split at the entries one level below, repeatedly.
+Entries of the contents for whole documents begin chapters at any depth. Of the entries for places
+inside documents, those down to the first level with two or more entries do. A chapter of more than
+an hour is split at the entries one level below, repeatedly.
 
 Readers put `BREAK` between lines that the author broke (`<br>`, hard breaks of Markdown). Two of
 them separate paragraphs. A single one becomes a comma if no punctuation mark is there.
 
-Authors can use two marks: pauses, as in rows of manifests (`text/pauses.py`), and `{voice=clara}`
-at the start or end of a paragraph, which selects the voice of that paragraph.
-
-Project Gutenberg puts a header before a book and a licence of 18,000 characters after it. Both are
-left out. Source: the marks in its texts of 1994 to 2025; `pg-header` and `pg-footer` in its EPUBs.
+Source of the marks of Project Gutenberg: its texts of 1994 to 2025; `pg-header` and `pg-footer` in
+its EPUBs.
 """
 
 from __future__ import annotations
@@ -55,16 +51,12 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The text of one audio file."""
-
     title: str  # of the file and the chapter mark; the heading that is read is a paragraph
     paragraphs: tuple[Paragraph, ...]  # at least one
 
 
 @dataclass(frozen=True)
 class Book:
-    """A whole book."""
-
     chapters: tuple[Chapter, ...]
     title: str | None = None
     author: str | None = None
@@ -88,12 +80,11 @@ class Book:
 
 
 def _stripped(text: str) -> str:
-    """Return a text without tags, in one line; a text that consists of tags does not change."""
     return " ".join(strip_markup(text).split()) or text
 
 
 def picture_suffix(data: bytes) -> str | None:
-    """Return the suffix of a JPEG or PNG picture by its first bytes; None: it is neither."""
+    """Return the suffix of a picture by its first bytes; None if it is neither JPEG nor PNG."""
     starts = {b"\xff\xd8\xff": ".jpg", b"\x89PNG\r\n\x1a\n": ".png"}
     return next((suffix for start, suffix in starts.items() if data.startswith(start)), None)
 
@@ -122,15 +113,11 @@ _KANA = re.compile("[\u3040-\u30ff]")
 
 
 class Text(NamedTuple):
-    """A paragraph of the source, in one line or more."""
-
     text: str
     place: str
 
 
 class Heading(NamedTuple):
-    """A heading, level 1 the highest."""
-
     text: str
     level: int
     place: str
@@ -152,12 +139,11 @@ Block = Text | Heading | SceneBreak | TocEntry
 
 
 def one_line(text: str) -> str:
-    """Return a text in one line, without invisible characters and without spaces at its ends."""
+    """Return a text in one line, without invisible characters and outer spaces."""
     return _CONTROL.sub("", _SPACES.sub(" ", clean_unicode(text))).strip()
 
 
 def parted(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a text with broken lines."""
     for has_text, lines in groupby(map(str.strip, text.split(BREAK)), key=bool):
         if has_text:
             yield _joined(list(lines))
@@ -174,9 +160,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _space_between(before: str, behind: str) -> str:
-    """Return the text that replaces a line break: a comma and a space, or a space if there is a
-    punctuation mark, or the clause continues in the next line.
-    """
+    """Return what replaces a line break: a space after a mark or inside a clause, else a comma."""
     last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
     is_open = last and first and unicodedata.category(last)[0] in "LMN"
     if not is_open or first.islower() or unicodedata.category(first)[0] not in "LN":
@@ -205,11 +189,9 @@ _BASE = re.compile(rf"\d{{1,3}}|\d+\.\d+|(?!(?i:{'|'.join(_WORDS)})\Z)[^\W\d_]{{
 
 
 def settle_raised(text: str) -> tuple[str, int]:
-    """Return a text with Unicode's superscripts and subscripts, and the number of note marks that
-    were left out: superscripts after a long word, a year or the end of a sentence.
-
-    Args:
-        text: with `RAISED` or `LOWERED` before each such part, and `LEVEL` after it.
+    """Return a text with Unicode's superscripts and subscripts, and the number of note marks left
+    out: superscripts after a long word, a year or the end of a sentence. In the text, each such
+    part has `RAISED` or `LOWERED` before it, and `LEVEL` after it.
     """
     if RAISED not in text and LOWERED not in text:
         return text, 0
@@ -233,18 +215,17 @@ def settle_raised(text: str) -> tuple[str, int]:
 
 
 def is_scene_break(text: str) -> bool:
-    """Return whether a paragraph only consists of signs that separate scenes."""
+    """Return whether a paragraph consists only of signs that separate scenes."""
     return _SCENE_BREAK.fullmatch(clean_unicode(text).strip()) is not None
 
 
 def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Book:
     """Return a book without author and language. Its title is a single heading above all chapters.
+    Raises ManifestError if there is no text or too many chapters.
 
     Args:
         name: the title of a chapter that has none.
         is_chapter: everything is one chapter, titled by its first heading; it may be empty.
-    Raises:
-        ManifestError: the source has no text or too many chapters.
     """
     found = list(blocks)
     if is_chapter:
@@ -266,7 +247,6 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
 
 
 def _chapter_level(levels: Counter[int]) -> int:
-    """Return the level of headings that begin chapters; 0 without headings."""
     repeated = [level for level, times in levels.items() if times > 1]
     return min(repeated or levels, default=0)
 
@@ -279,8 +259,6 @@ def _book_title(blocks: list[Block], level: int) -> str | None:
 
 
 class _Builder:
-    """Collects blocks into chapters."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._title: str | None = None
@@ -289,7 +267,6 @@ class _Builder:
         self.warnings: list[str] = []
 
     def take(self, block: Block, level: int) -> None:
-        """Add a block; headings down to `level` begin chapters."""
         if isinstance(block, SceneBreak):
             if self._paragraphs:
                 self._paragraphs[-1] = replace(self._paragraphs[-1], is_scene_end=True)
@@ -340,7 +317,6 @@ class _Builder:
 
 
 def _without_marks(text: str, place: str) -> str:
-    """Return the text of a heading as a title."""
     text, _ = take_voice(text)
     require_pauses(text, place)
     return one_line(without_pauses(text))
@@ -357,7 +333,7 @@ def require_pauses(text: str, place: str) -> None:
 
 
 def take_voice(text: str) -> tuple[str, str | None]:
-    """Return the text of a paragraph without the mark of its voice, and that voice."""
+    """Split a paragraph into its text and the voice that its mark selects."""
     found = _VOICE.match(text) or _VOICE.search(text, max(0, len(text) - 210))
     if found is None or (found.start() and found.end() < len(text)):
         return text, None
@@ -365,7 +341,7 @@ def take_voice(text: str) -> tuple[str, str | None]:
 
 
 def misspelt(text: str) -> str | None:
-    """Return the first piece of a text that looks like the mark of a voice; None: there is none."""
+    """Return the first piece of a text that looks like a mistyped voice mark, or None."""
     found = _ALMOST_VOICE.search(text)
     return None if found is None else found.group()
 
@@ -376,7 +352,7 @@ _NO_LANGUAGE = {"und", "mul", "mis", "zxx", "art"}  # of ISO 639-2: unknown, sev
 
 
 def known_language(tag: str | None, known: Collection[str]) -> str | None:
-    """Return the name that a checkpoint has for a language such as `en-GB`; None: it has none."""
+    """Return the checkpoint's name for a language such as `en-GB`, or None."""
     parts = _parts(tag)
     if not _OTHER_CHINESE.isdisjoint(parts[1:]):
         return None
@@ -385,7 +361,6 @@ def known_language(tag: str | None, known: Collection[str]) -> str | None:
 
 
 def is_language(tag: str) -> bool:
-    """Return whether a tag is a single, known language."""
     code = code_of(_parts(tag)[0])
     return code is not None and code not in _NO_LANGUAGE
 
@@ -415,7 +390,7 @@ def chapters_of(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _seconds(blocks: Sequence[Block]) -> list[float]:
-    """Return the estimated duration of the text after each entry, up to the next one."""
+    """Return the estimated duration of the text from each entry up to the next one."""
     seconds: list[float] = []
     for one in blocks:
         if isinstance(one, TocEntry):
@@ -449,9 +424,8 @@ _FRAME_END = re.compile(
 
 
 def strip_gutenberg(text: str) -> tuple[str, int]:
-    """Return the book between the marks of the frame, and the number of characters left out.
-
-    One of the marks may be missing. Empty lines replace the frame, to preserve line numbers.
+    """Return a book without Project Gutenberg's header and licence, and the number of characters
+    left out. One of the marks may be missing. Empty lines preserve line numbers.
     """
     start = 0
     for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):
@@ -464,8 +438,8 @@ def strip_gutenberg(text: str) -> tuple[str, int]:
 
 
 def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
-    """Return the blocks of a book between the two marks, which older EPUBs have as paragraphs, and
-    the number of characters that are left out. Entries of the contents stay.
+    """Return blocks without the header and licence, whose marks are paragraphs in older EPUBs, and
+    the number of characters left out. Entries of the contents stay.
     """
     texts = [one.text if isinstance(one, Text | Heading) else "" for one in blocks]
     starts = (n for n in range(len(texts) // 2) if _FRAME_START.fullmatch(one_line(texts[n])))
@@ -481,6 +455,5 @@ def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
 
 
 def frame_warning(name: str, num_left_out: int) -> str:
-    """Return the warning about a frame that was left out."""
     what = "the frame of Project Gutenberg around the book"
     return f"{name}: {what} is left out, {num_left_out:,} characters"

@@ -1,8 +1,8 @@
 """Detect the encoding of a manifest: UTF-8, UTF-16 as Excel writes it, or an older one.
 
-A byte order mark decides, and so does a text that is valid UTF-8 from start to end. Otherwise
-charset-normalizer guesses, and some words of the file are logged so that the user can check the
-guess. Windows' western code page is preferred if no other fits better.
+A byte order mark decides, or valid UTF-8 from start to end. Otherwise charset-normalizer guesses,
+with preference for Windows' western code page, and words of the file are logged for the user to
+check.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ _WESTERN_SIGNS = re.compile(
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a manifest's bytes become text."""
-
     name: str = UTF_8  # as Python calls it
     reason: str = ""  # for the log; empty: nothing to log
     words: str = ""  # examples that show whether a guess is right; empty: it is certain
@@ -83,7 +81,7 @@ def known_encoding(name: str) -> str:
 
 
 def marked_encoding(start: bytes) -> Encoding | None:
-    """Return the encoding that a mark or NULs between letters show in the first bytes of a file."""
+    """Return the encoding by a byte order mark, or by NULs between letters, in the first bytes."""
     for mark, name in _MARKS:
         if start.startswith(mark):
             reason = "" if name == UTF_8 else "by its byte order mark"
@@ -99,11 +97,7 @@ def marked_encoding(start: bytes) -> Encoding | None:
 
 
 def find_encoding(blocks: Iterable[bytes]) -> Encoding:
-    """Return the encoding of a text.
-
-    Args:
-        blocks: the whole text.
-    """
+    """Return the encoding of a text, which is given whole in blocks."""
     decode = codecs.getincrementaldecoder(UTF_8)("surrogateescape").decode
     sample = bytearray()
     is_utf8, num_bad, num_good = True, 0, 0
@@ -160,20 +154,20 @@ def _old_encoding(sample: bytes) -> Encoding:
 
 
 def _is_western(sample: bytes) -> bool:
-    """Return whether all bytes that are not ASCII are punctuation of English texts in cp1252: no
-    letters, and between two letters only an apostrophe.
+    """Return whether all bytes that are not ASCII are cp1252 punctuation of English texts: no
+    letters, and only an apostrophe between two letters.
     """
     rest = _WESTERN_SIGNS.sub(b"", sample)
     return rest.isascii() and len(rest) < len(sample)
 
 
 def _telling_words(sample: bytes, name: str) -> str:
-    """Return some words that show whether an encoding is right; "": it is not."""
+    """Return some words that show whether an encoding is right; "" if it is wrong."""
     try:
         text = codecs.getincrementaldecoder(name)().decode(sample)  # may end amid a sign
     except UnicodeError:
         return ""
-    # Whole words first: a pattern for those with such a letter would try each letter of a long one.
+    # Whole words first: a pattern for words with such a letter would try each letter of long words.
     telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
     telling = telling or [word for word in re.findall(r"\S+", text) if not word.isascii()]
     words = dict.fromkeys(telling or re.findall(r"\S+", text))
@@ -192,11 +186,8 @@ def tell_encoding(found: Encoding, name: str) -> Encoding:
 
 @contextmanager
 def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
-    """Decode a file. Bytes that are not UTF-8 come as lone surrogates, for their lines to be
-    reported one by one; in any other encoding, reading raises ManifestError inside of the block.
-
-    Args:
-        name: what messages call the file.
+    """Decode a file. In UTF-8, invalid bytes come as lone surrogates, so that their lines are
+    reported one by one; in other encodings, reading raises ManifestError inside the block.
     """
     is_utf8 = codecs.lookup(encoding).name == UTF_8
     errors = "surrogateescape" if is_utf8 else "strict"
@@ -218,7 +209,6 @@ def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the bytes of a file in blocks."""
     while block := file.read(BLOCK_BYTES):
         yield block
 
@@ -232,7 +222,7 @@ _MAY_BE_GARBLED = re.compile(
 
 
 def garbled(text: str) -> str:
-    """Return the first piece of a text that was decoded in a wrong encoding; "": there is none."""
+    """Return the first piece of a text that was decoded in a wrong encoding, or ""."""
     for found in _MAY_BE_GARBLED.finditer(text):
         piece = found.group()
         for length in range(len(piece), 0, -1):
@@ -243,7 +233,7 @@ def garbled(text: str) -> str:
 
 
 def _byte_of(char: str) -> bytes:
-    """Return the byte of a character in cp1252, or in latin-1 for the five it does not have."""
+    """Return the byte of a character in cp1252, or in latin-1 for the five bytes cp1252 lacks."""
     try:
         return char.encode(_WESTERN)
     except UnicodeEncodeError:

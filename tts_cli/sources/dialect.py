@@ -1,9 +1,8 @@
 """Detect the dialect of a table before its rows are read: its separator, whether quotation marks
 enclose cells, and its columns if it has no header.
 
-Lists for training have no header, and are recognized by their form. Sources of the forms: LJSpeech
-1.1, VITS, Bert-VITS2 and GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name,
-transcript of the recording, recording, text).
+Sources of the lists without a header: LJSpeech 1.1, VITS, Bert-VITS2 and GPT-SoVITS (path, speaker,
+language, text), seed-tts-eval (name, transcript of the recording, recording, text).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _ANKI_NAMES = ("tab", "comma", "semicolon", "pipe", "space", "colon")
 _ANKI_SEPARATORS = dict(zip(_ANKI_NAMES, "\t,;| :", strict=True))
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
-_MIN_LINES = 3  # that show a form; one path to audio is enough
+_MIN_LINES = 3  # needed to recognize a form; one path to audio is enough
 MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
 _NO_SPACE = re.compile(r"\S{1,200}")
@@ -56,11 +55,7 @@ OpenLines = Callable[[], AbstractContextManager[Lines]]
 
 def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
     """Return the dialect of a table, or of a plain text that is a table; None: one text per line.
-
-    Args:
-        open_lines: opens the manifest from its start.
-    Raises:
-        ManifestError: both `--columns` and the header name the columns, or the text is not found.
+    Raises ManifestError if columns are named twice, or the text is not found.
     """
     with open_lines() as lines:
         filled = (line for line in lines.each() if line.strip(" ,;|\t\r\n"))
@@ -89,24 +84,21 @@ def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
 
 
 def skip_directives(lines: Lines, form: Dialect) -> None:
-    """Skip the lines before the table."""
     for _ in range(form.num_directives):
         next(lines, None)
         lines.start_row()
 
 
 def path_id(path: str, parts: int) -> str:
-    """Return the id for a path: its last parts, without `..` and without the suffix of audio."""
+    """Return the id for a path: its last parts, without `..` and without an audio suffix."""
     return "/".join(as_id(_AUDIO.sub("", path.strip())).split("/")[-parts:])
 
 
 def is_audio(path: str) -> bool:
-    """Return whether a path has the suffix of audio."""
     return _AUDIO.search(path) is not None
 
 
 def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
-    """Return the dialect of the first lines; the use of quotation marks is not known yet."""
     is_text, columns, given = source.format == "txt", source.columns, source.rules.columns
     separators = _SEPARATORS_OF.get(source.format, "".join(SEPARATORS))
     match = _EXCEL_SEPARATOR.fullmatch(sample[0]) if source.format == "csv" else None
@@ -159,7 +151,6 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
 
 
 def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
-    """Return the dialect of a text export of Anki: directives, then notes."""
     found = [match for line in sample if (match := _ANKI_DIRECTIVE.fullmatch(line))]
     values = {match[1]: match[2].strip() for match in found}
     separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
@@ -174,7 +165,6 @@ def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
 
 
 def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
-    """Log that lines of a plain text may be rows of a table, with a header in the first."""
     for separator in ",;":
         rows = [_cells(line, separator) for line in sample]
         is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
@@ -188,9 +178,7 @@ def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
 
 
 def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
-    """Raise ManifestError if the first row names the columns: all below one of its words are
-    figures.
-    """
+    """Raise ManifestError if the first row seems to name columns: one has only numbers below."""
     first, *rest = rows
     if len(rest) < _MIN_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
         return
@@ -214,7 +202,6 @@ def require_no_header(first: list[str], given: Sequence[str], source: ManifestFi
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    """Split one line into cells, without their quotation marks if these are valid."""
     try:
         cells = next(csv.reader([line], delimiter=separator, strict=True), [])
     except csv.Error:
@@ -223,13 +210,11 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _fit(line: str, separator: str, columns: ColumnMapping) -> tuple[int, int]:
-    """Rate a separator of a header by the number of known names, then of all names."""
     names = _cells(line, separator)
     return (sum(columns.field_of(name) is not None for name in names), len(names))
 
 
 def _names_text(names: list[str], columns: ColumnMapping) -> bool:
-    """Return whether one of these column names is, or may mean, the text."""
     fields = [columns.field_of(name) for name in names]
     if {"text", "input"} & set(fields) or "text" in guess_mapping(names).values():
         return True
@@ -237,12 +222,11 @@ def _names_text(names: list[str], columns: ColumnMapping) -> bool:
 
 
 def _is_even(sample: list[str], separator: str) -> bool:
-    """Return whether all lines have the same number of separators, and at least one."""
     return len({line.count(separator) for line in sample}) == 1 and separator in sample[0]
 
 
 def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
-    """Return the columns of a list without a header; (): its form is not known."""
+    """Return the columns of a list without a header; () if its form is not known."""
     columns = [list(cells) for cells in zip(*rows, strict=False)]
     if len(columns) > 2 and not any(columns[-1]):  # each line ends with a separator
         names = _names_of([row[:-1] for row in rows])
@@ -262,7 +246,7 @@ def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
 
 
 def _is_key(columns: list[list[str]]) -> bool:
-    """Return whether the first column has ids. In lists of words and translations it does not."""
+    """Return whether the first column has ids, unlike in lists of words and translations."""
     keys = columns[0]
     if len(set(keys)) < len(keys) or not all(map(_NO_SPACE.fullmatch, keys)):
         return False
@@ -280,7 +264,7 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_label(cells: list[str]) -> bool:
-    """Return whether cells may be names of speakers: short, and either repeated or single words."""
+    """Return whether cells may be names of speakers: short, and repeated or single words."""
     if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
         return False
     return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
@@ -333,7 +317,7 @@ def columns_advice(rows: list[list[str]]) -> str:
 def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> Dialect:
     """Set whether quotation marks enclose cells. They do if the whole file can be read that way,
     every row has as many cells as the first, and no cell contains both a separator and a line end,
-    as after a mark without a partner.
+    as after an unpaired mark.
     """
     with open_lines() as lines:
         first = next((line for line in lines.each() if line.strip()), "")
@@ -361,7 +345,7 @@ def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> 
 
 
 def _count_parts(form: Dialect, column: int, open_lines: OpenLines) -> int:
-    """Return how many of the last parts of paths are needed to distinguish them."""
+    """Return how many of the last parts of the paths are needed to distinguish them."""
 
     def num_ids(parts: int) -> int:
         seen: set[int] = set()

@@ -1,12 +1,8 @@
 """Read books from documents: HTML, .docx of Word, and the text of PDF.
 
-A .docx is converted to XHTML, and then read like an EPUB: headings by their styles, numbers of
-lists, tables row by row. Deleted and hidden text, notes, pictures and the printed table of contents
-are left out.
-
-A PDF has lines, but no paragraphs. The end of a paragraph is guessed: a line that is shorter than
-the others and ends like a sentence, or is much shorter. Bookmarks begin chapters. Without
-bookmarks, lines that look like titles do, as in plain text.
+A .docx is converted to XHTML and then read like an EPUB. A PDF has no paragraphs, so their ends are
+guessed: a line that is shorter than the others and ends like a sentence, or is much shorter.
+Bookmarks begin chapters; without them, lines that look like titles do, as in plain text.
 
 Source: ECMA-376, part 1, section 17 (WordprocessingML).
 """
@@ -58,14 +54,7 @@ _TOC = re.compile(r"toc \d|toc heading|contents heading|table of figures")
 
 
 def read_document(path: Path, data: bytes, name: str) -> Book:
-    """Read a document; its suffix shows the kind.
-
-    Args:
-        name: of the file, in messages.
-    Raises:
-        ManifestError: it is damaged, protected or too large, or has no text.
-        SetupError: a library is missing.
-    """
+    """Read a document of the kind that its suffix shows. Raises ManifestError, SetupError."""
     reader = {".pdf": _read_pdf, ".docx": _read_docx}.get(path.suffix.lower(), _read_html)
     found, book = reader(data, name)
     made = assemble(found, path.stem)
@@ -152,11 +141,7 @@ def _is_on(element: Any, path: str) -> bool:
 
 
 class _Docx:
-    """The XHTML of a document.
-
-    Args:
-        styles, numbering: roots of these parts; None: it has none.
-    """
+    """Converts a document to XHTML. `styles` and `numbering` are roots of these parts, if any."""
 
     def __init__(self, styles: Any, numbering: Any) -> None:
         self.num_contents = 0  # paragraphs of printed tables of contents
@@ -184,7 +169,6 @@ class _Docx:
                 self._formats[_attribute(one, "numId"), level] = form
 
     def blocks(self, parent: Any) -> Iterator[str]:
-        """Return the paragraphs and tables in an element."""
         for one in parent:
             tag = tag_of_word(one)
             if tag == "p":
@@ -229,7 +213,6 @@ class _Docx:
         return f'<ol start="{self._counts[key]}"><li>{text}</li></ol>'
 
     def _inline(self, parent: Any) -> str:
-        """Return the runs of a paragraph."""
         pieces = []
         for one in parent:
             tag = tag_of_word(one)
@@ -269,7 +252,7 @@ class _Docx:
 
 
 def tag_of_word(element: Any) -> str:
-    """Return an element's name without its namespace; "" for what is not an element."""
+    """Return an element's name without its namespace; "" if it is not an element."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
@@ -317,9 +300,7 @@ def _read_pdf(data: bytes, name: str) -> _Read:
 
 
 def _part_paragraphs(pages: list[list[str]], titles: Set[str]) -> None:
-    """Put blank lines around running heads and titles, and after the last lines of paragraphs, in
-    place.
-    """
+    """Put blank lines around running heads and titles, and after paragraphs, in place."""
     edges = Counter(
         re.sub(r"\d+", "", line)
         for lines in pages
@@ -342,7 +323,6 @@ def _part_paragraphs(pages: list[list[str]], titles: Set[str]) -> None:
 
 
 def _outline(reader: Any, entries: Any, depth: int) -> Iterator[tuple[int, list[TocEntry]]]:
-    """Return the bookmarks of a PDF by page, from 0."""
     found: dict[int, list[TocEntry]] = {}
     left = [(entries, depth)]
     count = 0
@@ -360,9 +340,7 @@ def _outline(reader: Any, entries: Any, depth: int) -> Iterator[tuple[int, list[
 def _placed(
     found: list[Block], starts: Sequence[int], chapters: dict[int, list[TocEntry]], name: str
 ) -> list[Block]:
-    """Return blocks with their pages as places, and each bookmark before its title, or else before
-    the first block of its page or a later one.
-    """
+    """Return blocks with pages as places, and each bookmark before its title or its page's text."""
     page = 0
     placed: list[Block] = []
     pages: list[int] = []  # of each block

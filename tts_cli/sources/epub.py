@@ -1,14 +1,10 @@
 """Read EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
 
-`META-INF/container.xml` names the package document, and its spine lists the documents in order.
-Documents that are not linear, such as notes, are left out, and so are a table of contents in the
-spine and the title page. A title page is a short document that the guide (EPUB 2), the landmarks
-(EPUB 3) or its own `epub:type` calls so, or a document before the first entry of the table of
-contents that only has title and author.
-
-Chapters begin at the entries of the table of contents (EPUB 3: the navigation document, EPUB 2: the
-NCX), see `chapters_of`. Without one, headings begin chapters. A document in another format is
-replaced by its fallback if that can be read.
+The spine of the package document lists the documents in order. Documents that are not linear (such
+as notes), a table of contents in the spine, and the title page are left out. A title page is a
+short document that the guide (EPUB 2), the landmarks (EPUB 3) or its own `epub:type` calls so, or a
+document before the first entry of the contents that only has title and author. A document in
+another format is replaced by its fallback if that can be read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
 """
@@ -73,8 +69,6 @@ _FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/p
 
 
 class _Item(NamedTuple):
-    """An entry of the manifest."""
-
     path: str  # in the archive
     type: str
     properties: tuple[str, ...]
@@ -86,8 +80,6 @@ def _words(*texts: str) -> set[str]:
 
 
 class _Entry(NamedTuple):
-    """An entry of the table of contents."""
-
     path: str
     fragment: str
     title: str
@@ -95,7 +87,6 @@ class _Entry(NamedTuple):
 
 
 def _is_contents(root: Any, texts: list[str]) -> bool:
-    """Return whether a document is a list of links to others."""
     links = [one for one in root.iter("{*}a") if _leads_away(one.get("href") or "")]
     chars = sum(len(one_line("".join(one.itertext()))) for one in links)
     return len(links) >= _MIN_LINKS and chars > _LINK_SHARE * sum(map(len, texts))
@@ -109,12 +100,7 @@ _Marks = dict[str, dict[str, list[TocEntry]]]  # document -> element id -> entri
 
 
 def read_epub(path: Path) -> Book:
-    """Return the book in an EPUB file.
-
-    Raises:
-        ManifestError: the file is not a valid EPUB, is protected, or exceeds a limit.
-        SetupError: lxml is missing.
-    """
+    """Return the book in an EPUB file. Raises ManifestError, and SetupError without lxml."""
     try:
         file = open_plain(path)
     except OSError as error:
@@ -127,8 +113,6 @@ def read_epub(path: Path) -> Book:
 
 
 class _Reader:
-    """One EPUB."""
-
     def __init__(self, archive: Archive, stem: str) -> None:
         self._archive = archive
         self._stem = stem
@@ -215,7 +199,6 @@ class _Reader:
         raise ManifestError(f"{self._archive.name}: {CONTAINER} names no package document")
 
     def _items(self, package: Any, base: str) -> dict[str, _Item]:
-        """Return manifest entries by id, without media outside of the file."""
         items: dict[str, _Item] = {}
         for element in package.iterfind("{*}manifest/{*}item"):
             href = element.get("href") or ""
@@ -234,7 +217,6 @@ class _Reader:
         return items
 
     def _spine(self, package: Any, items: dict[str, _Item]) -> list[_Item]:
-        """Return the documents to read, in order."""
         spine: list[_Item] = []
         has_pictures = False
         for element in package.iterfind("{*}spine/{*}itemref"):
@@ -297,7 +279,7 @@ class _Reader:
         return marks
 
     def _contents(self, package: Any, items: dict[str, _Item]) -> Iterator[_Entry]:
-        """Yield the table of contents, that of EPUB 3 if possible."""
+        """Yield the table of contents of EPUB 3, or else of EPUB 2."""
         if (nav := self._nav(items)) is not None:
             yield from self._navigation(nav.path)
             return
@@ -308,12 +290,10 @@ class _Reader:
             yield from self._ncx(ncx.path)
 
     def _nav(self, items: dict[str, _Item]) -> _Item | None:
-        """Return the navigation document of EPUB 3."""
         navs = (item for item in items.values() if "nav" in item.properties)
         return next((item for item in navs if item.path in self._archive.names), None)
 
     def _title_pages(self, opf: str, package: Any, items: dict[str, _Item]) -> set[str]:
-        """Return the documents that the guide or the landmarks call a title page."""
         references = package.iterfind("{*}guide/{*}reference")
         places = [(opf, one) for one in references if one.get("type") in TITLE_PAGES]
         if (nav := self._nav(items)) is not None:
@@ -325,7 +305,7 @@ class _Reader:
         return {entry.path for entry in entries if not entry.fragment}
 
     def _navigation(self, path: str) -> Iterator[_Entry]:
-        """Yield the links of the table of contents; the level of a nested list is its depth."""
+        """Yield the links of the navigation document; the level of a nested list is its depth."""
         root = self._parse(path, is_html=True)
         tables = [one for one in root.iter() if tag_of(one) == "nav"]
         named = [one for one in tables if "toc" in kinds_of(one)]
@@ -356,11 +336,7 @@ class _Reader:
             yield _Entry(target, fragment, title, depth)
 
     def _resolve(self, base: str, href: str) -> tuple[str, str]:
-        """Return the path of a link in the archive, and its fragment.
-
-        Raises:
-            ManifestError: it leads out of the file.
-        """
+        """Return a link's path and fragment. Raises ManifestError if it leads out of the file."""
         link, _, fragment = href.partition("#")
         link = unquote(link)
         path = posixpath.normpath(posixpath.join(base, link))
@@ -372,7 +348,6 @@ class _Reader:
         return path, unquote(fragment)
 
     def _title_words(self, package: Any) -> set[str]:
-        """Return the words of title and authors."""
         named = [one for name in ("title", "creator") for one in package.iter(f"{{*}}{name}")]
         return {"by", *_words(*map(text_of, named))}
 

@@ -1,9 +1,8 @@
 """Read a book from a file, or from a folder with one or more files per chapter.
 
-The links in a `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, name the files of the
-book in order, also those in subfolders. So does the `nav` of a `mkdocs.yml`, or the `Book.txt` of
-Leanpub and Softcover. Without such a file, the texts at the top of the folder are the book, sorted
-by name, with numbers in names by value. Other files that look like texts are reported.
+A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, or a
+`Book.txt` (Leanpub, Softcover) names the files in order. Without one, the texts at the top of the
+folder are the book, in natural order of their names; other files that look like texts are reported.
 
 Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
@@ -52,18 +51,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
 class Texts(NamedTuple):
-    """Files to read, in order."""
-
     files: tuple[Path, ...]
     is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
 
 
 def texts_of(folder: Path) -> Texts:
-    """Return the texts of a folder.
-
-    Raises:
-        ManifestError: there are none or too many, or a link leads out of the folder.
+    """Return the texts of a folder. Raises ManifestError if there are none or too many, or a link
+    leads out of the folder.
     """
     for name, read_links, bases in _ORDERS:
         order = folder / name
@@ -120,7 +115,6 @@ def _summary_links(text: str) -> _Links:
 
 
 def _mkdocs_links(text: str) -> _Links:
-    """Return the paths of `nav`; each is at the end of a line."""
     found, is_nav, base = [], False, "docs"
     for number, line in enumerate(text.splitlines(), 1):
         if line[:1].strip(" -#"):
@@ -154,7 +148,7 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
 def _named(
     order: Path, folder: Path, links: list[tuple[int, str]], bases: list[Path]
 ) -> Texts | None:
-    """Return the files that an order names, each once; None: the order is an ordinary text."""
+    """Return the files that an order names, each once; None if the order is an ordinary text."""
     files: dict[Path, None] = {}
     lost: list[str] = []
     for line, link in links:
@@ -182,7 +176,6 @@ def _named(
 
 
 def _is_within(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder; symbolic links are followed."""
     real, top = os.path.realpath(path), os.path.realpath(folder)
     return os.path.commonpath((real, top)) == top
 
@@ -195,7 +188,7 @@ def _leads_out(place: str, what: str) -> ManifestError:
 
 
 def _rest(entries: list[Path]) -> str:
-    """Describe the files of a folder that look like texts but are not read; "": none."""
+    """Describe the files of a folder that look like texts but are not read; "" without any."""
     others = [one.name for one in entries if _OTHER.fullmatch(one.suffix) and one.is_file()]
     below: Counter[str] = Counter()
     walked = (
@@ -223,13 +216,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 def read_book(path: Path, encoding: str | None = None) -> Book:
-    """Read the book at a path; its suffix shows the format.
+    """Read the book at a path; its suffix shows the format. Raises ManifestError, and SetupError if
+    the library for the format is missing.
 
     Args:
         encoding: of texts, as Python calls it; None: detect it.
-    Raises:
-        ManifestError: it cannot be read, is damaged, or has no text.
-        SetupError: the library for the format is missing.
     """
     if path.is_dir():
         return _read_folder(path, encoding)
@@ -244,9 +235,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """Read the texts of a folder in order. Headings begin chapters, unless a summary names the
-    files: then each file is a chapter.
-    """
+    """Read the texts of a folder. Each file of a summary is a chapter; else headings begin them."""
     found = texts_of(folder)
     names = [os.path.relpath(one, folder) for one in found.files]
     books = [
@@ -307,7 +296,6 @@ def _bytes_of(path: Path, most_bytes: int) -> bytes:
 
 
 def _decoded(path: Path, encoding: str | None) -> str:
-    """Return the content of a text file, with newlines as line ends."""
     data = _bytes_of(path, MAX_TEXT_BYTES)
     found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:

@@ -1,8 +1,7 @@
 """Read the dialogue of a screenplay in Fountain: an item per speech, with its character.
 
-Names of characters are lines in capital letters after a blank line, or begin with @. Scene
-headings, action, transitions, notes and the title page are not read. A direction in parentheses and
-the scene become the extra columns `direction` and `scene`.
+A name is a line in capital letters after a blank line, or begins with @. A direction in parentheses
+and the scene become the extra columns `direction` and `scene`.
 
 Source: the syntax of Fountain 1.1.
 """
@@ -28,13 +27,15 @@ _TITLE_PAGE = re.compile(r"\A(?:[^\W\d_][\w ]{0,40}:[^\n]*\n(?:[ \t]+[^\n]*\n)*)
 SCENE = re.compile(r"\s*(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)\.[ ]", re.IGNORECASE)
 _SCENE = re.compile(r"\.(?=[^.\s])|(?:INT|EXT|EST|INT\./EXT|INT/EXT|I/E)[. ]", re.IGNORECASE)
 _SCENE_NUMBER = re.compile(r"\s*#[\w.-]+#$")
-_ESCAPED = re.compile(r"\\\*|\\(?=_)")  # asterisks that are no emphasis
+_ESCAPED = re.compile(r"\\\*|\\(?=_)")  # asterisks that are not emphasis
 _OTHER = re.compile(r"[!>#=~]|.*\bTO:$")  # forced action, transition, section, synopsis, song
 _EXTENSION = re.compile(r"\s*\([^()]*\)|\s*\^\s*$")  # (V.O.), (CONT'D); ^ marks simultaneous speech
 
 
 def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
-    """Return an item per speech. Raises ManifestError: there are none, or it is too large."""
+    """Return an item per speech. Raises ManifestError if there are none, or the text is
+    too long.
+    """
     content = read_bounded(file, MAX_CHARS, name).removeprefix("\ufeff")
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     for pattern in (_LEFT_OUT, _TITLE_PAGE):
@@ -77,7 +78,6 @@ def fountain_items(file: TextIO, name: str) -> Iterator[Item]:
 
 
 def _is_cue(text: str, below: str) -> bool:
-    """Return whether a line names the character of the lines below it."""
     if not below or _OTHER.match(text):
         return False
     name = _EXTENSION.sub("", text)

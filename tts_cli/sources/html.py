@@ -1,10 +1,8 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
-Paragraphs, headings, lists with their numbers, quotations, tables row by row, and the text of links
-and emphasis are read. Images with their alternative texts and captions, code blocks, formulas,
-numbers of printed pages, ruby, navigation, hidden and struck-out text, title pages, footnotes with
-their marks, and the frame of Project Gutenberg are left out. Footnotes have an `epub:type` or a
-`role`; a short link may be a mark too. An image of a letter at the start of a paragraph is read.
+Images with their captions, code blocks, formulas, numbers of printed pages, ruby, navigation,
+hidden and struck-out text, title pages and footnotes are left out. Footnotes have an `epub:type` or
+a `role`; a short link may be a mark too. An image of a letter at the start of a paragraph is read.
 
 Documents are untrusted: only entities of HTML are replaced, none may be declared, nothing is
 fetched, and libxml2 limits the nesting.
@@ -47,7 +45,7 @@ _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
 _NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# What pages show to no reader, or beside the text: of MediaWiki, Bootstrap, WordPress.
+# Classes of elements that are hidden or are not text: of MediaWiki, Bootstrap, WordPress.
 _HIDDEN_CLASS = re.compile(
     "mw-editsection|reflist|navbox|noprint|sr-only|(?:visually-?)?hidden|screen-reader-text|skip-link"
     "|d-none"
@@ -92,17 +90,12 @@ _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 
 def load_lxml() -> Any:
-    """Return the `etree` of lxml. Raises SetupError."""
     return load("book", "lxml", "EPUB")
 
 
 def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:
-    """Return the root element of an untrusted document.
-
-    Args:
-        is_html: XHTML that is not well-formed is read as HTML.
-    Raises:
-        ManifestError: it is broken, declares entities, or is nested too deep.
+    """Return the root of an untrusted document. With `is_html`, XHTML that is not well-formed is
+    read as HTML. Raises ManifestError if it is broken, declares entities, or is nested too deep.
     """
     etree = load_lxml()
     data = _as_utf8(data, name)
@@ -131,7 +124,6 @@ def _broken(name: str, error: Exception) -> ManifestError:
 
 
 def _as_utf8(data: bytes, name: str) -> bytes:
-    """Convert a document to UTF-8 from the encoding that it declares."""
     try:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return data.decode("utf-16").encode()
@@ -153,12 +145,11 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def tag_of(element: Any) -> str:
-    """Return the name of an element without namespace, in small letters; "": not an element."""
+    """Return an element's name without namespace, in lower case; "" if it is not an element."""
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def kinds_of(element: Any) -> list[str]:
-    """Return the values of `epub:type` and `role` of an element."""
     kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
     return [*kinds, *(element.get("role") or "").lower().replace("doc-", "").split()]
 
@@ -182,7 +173,7 @@ def text_of(element: Any) -> str:
 
 
 def _shift_of(element: Any, tag: str) -> str:
-    """Return the mark of a superscript or subscript, also of one by its style or class."""
+    """Return the mark of a superscript or subscript, including those by style or class."""
     if tag in ("sup", "sub"):
         return _SHIFTS[tag]
     looks = (element.get("style"), element.get("class")) if tag == "span" else ()
@@ -203,7 +194,6 @@ def _heading_of(text: str) -> str:
 
 
 def left_out_warnings(name: str, left_out: Counter[str]) -> list[str]:
-    """Return a sentence for each kind of what was left out of a file."""
     times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark and its note count once
     return [
         f"{name}: {kind} is left out" + (f", {count} times" * (count > 1))
@@ -220,7 +210,6 @@ _CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-t
 
 
 def _is_caption(element: Any, tag: str) -> bool:
-    """Return whether an element is the caption of a picture."""
     names = (element.get("class") or "").lower().replace("_", "-").split()
     has_class = any(map(_CAPTION.fullmatch, names)) and tag in ("p", "div", "span")
     if tag != "figcaption" and not has_class:
@@ -238,11 +227,10 @@ def _is_caption(element: Any, tag: str) -> bool:
 
 
 class HtmlReader:
-    """One document.
+    """Reads one document.
 
     Args:
         root: of `parse_xml`.
-        name: of the document, for messages.
         marks: entries of the contents by element id; "" is the start of the document.
     """
 
@@ -261,7 +249,6 @@ class HtmlReader:
         self.num_framed = 0  # characters that Project Gutenberg put around the book
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of the document in order."""
         etree = load_lxml()
         yield from self._marks.pop("", ())
         walk = etree.iterwalk(self._root, events=("start", "end"))
@@ -287,12 +274,12 @@ class HtmlReader:
         yield from self._take_blocks()
 
     def warnings(self, name: str) -> list[str]:
-        """Return what was left out, once `blocks` has ended."""
+        """Return warnings about elements left out. Only complete when `blocks` has ended."""
         return left_out_warnings(name, self.left_out)
 
     def _mark(self, element: Any) -> None:
-        """Add the entries of the contents that point at this element. A deep entry may not become a
-        chapter, so it does not split a paragraph, and is placed before it.
+        """Add the entries of the contents at this element. A deep entry does not split a paragraph,
+        because it may not become a chapter.
         """
         if not self._marks:
             return
@@ -351,7 +338,6 @@ class HtmlReader:
         return is_silent and tag not in _HEADINGS  # which the menu of the reading app has
 
     def _is_note_mark(self, element: Any) -> bool:
-        """Return whether a link is the mark of a footnote or leads back from one."""
         if "#" not in (element.get("href") or ""):
             return False
         if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
@@ -383,9 +369,7 @@ class HtmlReader:
         self._pieces.append(element.text or "")
 
     def _number_of(self, item: Any) -> str:
-        """Return the number of an item of an ordered list, "" if the list has a style, which may
-        change the numbers or hide them.
-        """
+        """Return the number of a list item; "" if the list has a style, which may hide numbers."""
         parent = item.getparent()
         if parent is None or tag_of(parent) != "ol" or not text_of(item):
             return ""
@@ -440,7 +424,7 @@ class HtmlReader:
         return True
 
     def _with_drop_cap(self, text: str) -> str:
-        """Return a paragraph with its first letter, if that begins a word; else it is an image."""
+        """Return a paragraph with the letter of its image if that begins a word."""
         rest = text.lstrip()
         if not self._drop_cap or not rest:
             return text

@@ -1,7 +1,7 @@
 """Row ids: valid and reserved ids, ids by content, and a compact table of ids.
 
-An id becomes `DIR/<id>.wav`. It may therefore not lead out of DIR, may not be a name that a file
-system treats specially, and may not be the same as another id apart from letter case.
+An id becomes `DIR/<id>.wav`. It therefore may not lead out of DIR, be a name that a file system
+treats specially, or differ from another id only in letter case.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FILE_SUFFIXES = (
 
 
 def id_problem(row_id: str) -> str | None:
-    """Return why `row_id` cannot name an output file, or None if it can."""
+    """Return why `row_id` cannot name an output file, or None."""
     if _PLAIN_ID.fullmatch(row_id):
         return None
     if problem := _path_problem(row_id):
@@ -73,9 +73,7 @@ def id_problem(row_id: str) -> str | None:
 
 
 def manifest_id_problem(row_id: str) -> str | None:
-    """Return why a manifest may not have this id, or None. Folders of earlier versions may have
-    ids that manifests may no longer have.
-    """
+    """Return why a manifest may not have this id, or None. Folders of old versions may have it."""
     if ".textgrid/" in row_id.casefold():
         return "has a folder that ends with '.TextGrid', as files of `align --textgrid` do"
     return id_problem(row_id)
@@ -90,8 +88,7 @@ def natural_order(row_id: str) -> list[tuple[int, int, str]]:
 
 
 def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
-    """Return whether an id in a file of an output folder is valid. Folders are untrusted, so every
-    id that is read from one is checked.
+    """Return whether an id in a file of an output folder, which is untrusted, is valid.
 
     Ids that are reserved now are valid, because earlier versions allowed them. Invalid rows without
     an id are recorded as `#LINE`, which is only valid if the status is not ok.
@@ -104,12 +101,11 @@ def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:
 
 
 def voice_label(voice: str | None) -> str | None:
-    """Return the name of a voice for users; that of a generated voice is without its folder."""
+    """Return a voice's name for users: a generated voice's without its folder."""
     return None if voice is None else voice.removeprefix(f"{VOICES}/")
 
 
 def _path_problem(row_id: str) -> str | None:
-    """Return why this is not a valid path in the folder, or None."""
     if not row_id:
         return "is empty"
     if len(row_id.encode("utf-8", "surrogatepass")) > MAX_ID_BYTES:
@@ -150,8 +146,8 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
 
 
 def as_id(name: str) -> str:
-    """Return the id for a name or a path: without parts such as `..`, and with _ for characters
-    that an id may not have.
+    """Return the id for a name or path, without parts such as `..`; _ replaces invalid
+    characters.
     """
     if _PLAIN_PATH.fullmatch(name):
         return name.removeprefix("/")
@@ -168,17 +164,11 @@ def _id_part(name: str) -> str:
 
 
 def default_id(number: int) -> str:
-    """Return the id of a row without one, by its number from 1."""
     return f"{number:06d}"
 
 
 def content_id(text: str, voice: str | None, times: int) -> str:
-    """Return the id of a row by its content.
-
-    Args:
-        voice: of the row; None: not specified.
-        times: number of rows with the same text and voice so far, with this one.
-    """
+    """Return the id of the `times`-th row (from 1) with this text and voice."""
     content = json.dumps([text, voice, times]).encode()
     return hashlib.blake2b(content, digest_size=_CONTENT_HEX // 2).hexdigest()
 
@@ -190,7 +180,6 @@ class ContentIds:
         self._times = IdTable()
 
     def next(self, text: str, voice: str | None) -> str:
-        """Return the id of the next row without one."""
         key = id_hash(json.dumps([text, voice]))
         times = (self._times.get(key) or 0) + 1
         self._times.put(key, times)
@@ -198,7 +187,7 @@ class ContentIds:
 
 
 def fold_id(row_id: str) -> str:
-    """Return a form that is equal for ids that are the same file on some file system."""
+    """Return a form that is equal for ids that name the same file on some file system."""
     if row_id.isascii():
         return row_id.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", row_id).casefold())
@@ -212,15 +201,15 @@ def id_hash(row_id: str) -> int:
 
 
 def is_in_shard(row_id: str, shard: tuple[int, int] | None) -> bool:
-    """Return whether a row belongs to part I of N (from 1); only its id decides."""
+    """Return whether a row belongs to part I of N (I from 1). Only its id decides."""
     return shard is None or id_hash(row_id) % shard[1] == shard[0] - 1
 
 
 class IdTable:
-    """Map from nonzero 64-bit keys to 64-bit values in two flat arrays.
+    """A map from nonzero 64-bit keys to 64-bit values in two flat arrays.
 
-    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes per entry. SQLite
-    took 7.6 us for what this does in 1.5.
+    A dict of a million ints takes about 100 MB; this takes 24 to 48 bytes per entry. SQLite took
+    7.6 us for what this does in 1.5.
     """
 
     def __init__(self) -> None:
@@ -233,17 +222,15 @@ class IdTable:
         return self._used
 
     def get(self, key: int) -> int | None:
-        """Return the value of a key, or None."""
         place = self._find(key)
         return self._values[place] if self._keys[place] else None
 
     def put(self, key: int, value: int) -> None:
-        """Set the value of a key."""
         if self.setdefault(key, value) != value:
             self._values[self._find(key)] = value
 
     def setdefault(self, key: int, value: int) -> int:
-        """Return the value of a key; a new key gets `value` first."""
+        """Return the value of a key; a new key first gets `value`."""
         place = self._find(key)
         if self._keys[place]:
             return self._values[place]
@@ -254,11 +241,9 @@ class IdTable:
         return value
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """Yield all keys and values, in no particular order."""
         return (item for item in zip(self._keys, self._values, strict=True) if item[0])
 
     def values(self) -> Iterator[int]:
-        """Yield all values, in no particular order."""
         return (value for _, value in self.items())
 
     def _find(self, key: int) -> int:

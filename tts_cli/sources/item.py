@@ -42,7 +42,6 @@ class ReadOptions:
 
     @classmethod
     def of(cls, config: RunConfig) -> ReadOptions:
-        """Return the settings of a run. Raises UsageError."""
         encoding = None if config.encoding is None else known_encoding(config.encoding)
         names = tuple(name.strip() for name in (config.columns or "").split(","))
         if config.columns is not None and not any(names):
@@ -63,8 +62,6 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Dialect:
-    """The form of a table."""
-
     separator: str
     is_quoted: bool = True  # whether quotation marks enclose cells
     names: tuple[str, ...] = ()  # of columns, "" for one without; (): in the first row
@@ -76,15 +73,12 @@ class Dialect:
     advice: str = ""  # flags for a table without a header
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Return an iterator over the cells of rows."""
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.is_quoted else csv.QUOTE_NONE
         return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
 
 
 @dataclass(frozen=True)
 class ListForm:
-    """The form of the lines of a text."""
-
     name: str
     line: re.Pattern[str] | None = None  # with the groups id, speaker, time and text
     head: re.Pattern[str] | None = None  # about the next lines, with the groups speaker and time
@@ -94,8 +88,6 @@ class ListForm:
 
 @dataclass
 class SourceFacts:
-    """Facts about a file from its first reading."""
-
     encoding: Encoding | None = None
     form: Dialect | None = None  # None: it is not a table
     list_form: ListForm | None = None  # of a plain text; None: one text per line
@@ -107,7 +99,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest that can be read as often as needed."""
+    """A manifest that can be read repeatedly."""
 
     name: str  # for messages; the path, unless there is a copy
     format: str  # name as for --manifest-format
@@ -120,21 +112,15 @@ class ManifestFile:
 
     @property
     def all(self) -> tuple[ManifestFile, ...]:
-        """The files of the manifest."""
         return (self,)
 
     @property
     def paths(self) -> list[str]:
-        """The absolute path of its file; empty for a pipe."""
+        """The absolute path of the file; empty for a pipe."""
         return [] if self.copy is not None else [os.path.abspath(self.name)]
 
     def open(self) -> BinaryIO:
-        """Open the file at its start.
-
-        Raises:
-            OSError: it cannot be opened.
-            StoppedEarly: it has changed.
-        """
+        """Open the file at its start. Raises OSError, and StoppedEarly if it has changed."""
         if self.copy is not None:
             self.copy.seek(0)
             return os.fdopen(os.dup(self.copy.fileno()), "rb")
@@ -145,7 +131,7 @@ class ManifestFile:
         return file
 
     def require_same(self) -> None:
-        """Raise StoppedEarly if the file has changed since its first opening, or was removed."""
+        """Raise StoppedEarly if the file was removed or has changed since its first opening."""
         if self.copy is not None or self.found.state is None:
             return
         try:
@@ -159,7 +145,7 @@ class ManifestFile:
         )
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return its entry in the report of a run."""
+        """Return the file's entry in `run.json`."""
         found = self.found
         facts = {
             "path": self.name,
@@ -180,21 +166,17 @@ class ManifestSet:
 
     @property
     def name(self) -> str:
-        """The names of all files, for messages that are not about a row."""
         return ", ".join(source.name for source in self.all)
 
     @property
     def paths(self) -> list[str]:
-        """The absolute paths of the files, see `ManifestFile.paths`."""
         return [path for source in self.all for path in source.paths]
 
     def require_same(self) -> None:
-        """Raise StoppedEarly if a file has changed since it was read."""
         for source in self.all:
             source.require_same()
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return their entries in the report of a run."""
         return [fact for source in self.all for fact in source.facts()]
 
 
@@ -223,7 +205,7 @@ _MAX_WORDS = 3
 
 
 def name_in_front(text: str) -> tuple[str, str] | None:
-    """Split a line into the name of its speaker and the rest; None: it has no name."""
+    """Split a line into its speaker's name and the rest; None without a name."""
     if ":" not in text and "\uff1a" not in text:
         return None
     found = _NAME.match(text)
@@ -241,23 +223,20 @@ def name_in_front(text: str) -> tuple[str, str] | None:
 
 
 class SpeakerNames:
-    """Counts names of speakers before the texts of a manifest."""
+    """Counts the names that texts of a manifest begin with."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._rows = 0
 
     def add(self, text: str) -> None:
-        """Count the text of a row."""
         self._rows += 1
         found = name_in_front(text)
         if found and (found[0] in self._counts or len(self._counts) < _MAX_NAMES):
             self._counts[found[0]] += 1
 
     def warning(self) -> str | None:
-        """Return a warning if the names are probably speakers: every row has one, or at least two
-        names are repeated. None otherwise.
-        """
+        """Return a warning if names may be speakers: all rows have one, or several are repeated."""
         often = {name: count for name, count in self._counts.items() if count >= _MIN_ROWS}
         with_name = sum(self._counts.values())
         is_each = with_name == self._rows >= _MIN_ROWS and len(self._counts) < with_name
@@ -272,7 +251,7 @@ class SpeakerNames:
 
 
 class Item(NamedTuple):
-    """The values of a row as a reader found them, not checked yet."""
+    """The unchecked values of a row, as a reader found them."""
 
     line: int
     values: Mapping[str, Any] = {}  # by field or alias; for an object, by its own keys
@@ -284,15 +263,12 @@ class Item(NamedTuple):
 
 @dataclass
 class RowBuilder:
-    """Makes the rows of one manifest."""
-
     source: ManifestFile
     number: int = 0  # of the last row, in this manifest or an earlier one
     file: str = ""  # for `Row.file`
     content_ids: ContentIds | None = None  # for rows without an id; None: their numbers
 
     def row(self, item: Item) -> Row | BadRow:
-        """Return the row of the next item."""
         self.number += 1
         rules, columns = self.source.rules, self.source.columns
         line, values, extra, speaker, is_object, problem = item
@@ -340,7 +316,7 @@ class RowBuilder:
         return {**values, field: text.strip()}
 
     def _without_name(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-        """Return the values of a row without the name before its text, and that name."""
+        """Split the name before a row's text from its values."""
         field = "text" if "text" in values else "input"
         text = values.get(field)
         found = name_in_front(text) if isinstance(text, str) else None

@@ -2,9 +2,7 @@
 
 A document is an array of objects, objects one after the other, or one object: a row, an envelope
 around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
-keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound.
-
-`Lines` counts the lines of a manifest, each of at most 1 Mi characters.
+keys as i18next and Flutter's ARB have them. `Lines` reads any manifest line by line.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ def line_items(lines: Lines, *, is_plain: bool) -> Iterator[Item]:
 
 
 def is_document(file: TextIO, name: str) -> bool:
-    """Whether a text is JSON over several lines, or one line that is an array, rows in an envelope
-    or, by the name of the file, a table of strings.
+    """Return whether a text is JSON over several lines, or one line that is an array, rows in an
+    envelope or, by the file's name, a table of strings.
     """
     start = file.read(_FIRST_CHARS).lstrip("\ufeff \t\r\n")
     if start.startswith("{") and "\n" not in start:
@@ -75,10 +73,8 @@ def is_document(file: TextIO, name: str) -> bool:
 
 
 def load_document(file: TextIO, name: str) -> Document | None:
-    """Load a document; None: it starts with an incomplete object, so its lines are read one by one.
-
-    Raises:
-        ManifestError: it is too large.
+    """Load a document. Return None if it starts with an incomplete object: its lines are then read
+    one by one. Raises ManifestError if it is too large.
     """
     content = read_bounded(file, MAX_DOCUMENT_CHARS, name, "write one object per line")
     document = Document(content.removeprefix("\ufeff"), name)
@@ -95,11 +91,7 @@ def load_document(file: TextIO, name: str) -> Document | None:
 
 
 def document_items(text: Document) -> Iterator[Item]:
-    """Return the items of a document; an item's line is the one where its object begins.
-
-    Raises:
-        ManifestError: it is not JSON, from some line on.
-    """
+    """Return the items of a document, with the lines where objects begin. Raises ManifestError."""
     if text.peek() == "[":
         yield from _array(text)
         if text.peek():
@@ -129,8 +121,8 @@ def document_items(text: Document) -> Iterator[Item]:
 
 
 def _lists_of(value: Any) -> list[str]:
-    """Return the keys of the lists of rows in an envelope: those with texts, or the first one,
-    rather with something that may be the text.
+    """Return the keys of the lists of rows in an envelope: those with texts, or else the first one,
+    preferably one with values that may be the text.
     """
     lists = {
         key: all(row is None or _has_text(row) for row in one)
@@ -148,14 +140,12 @@ def _has_text(value: Any) -> bool:
 
 
 def _is_table(value: Any) -> bool:
-    """Return whether an object is a table of strings, of which some keys may be names of fields."""
+    """Return whether an object is a table of strings. Some of its keys may be names of fields."""
     return isinstance(value, dict) and 2 * sum(map(is_field, value)) < len(value)
 
 
 def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the rows of a table of strings, or of rows under their ids, each with its own key.
-    Keys that begin with @ describe others (ARB).
-    """
+    """Yield keys with their strings or rows. Keys that begin with @ describe others (ARB)."""
     inner = [value for value in values.values() if isinstance(value, dict)]
     shared = set.intersection(*map(set, inner)) if len(inner) > 1 else set()
     are_rows = "text" in guess_mapping(sorted(shared)).values()  # {"a": {"message": "Hello."}, ...}
@@ -207,8 +197,6 @@ def _item(value: Any, line: int) -> Item:
 
 
 class Document:
-    """A JSON text and a place in it."""
-
     def __init__(self, content: str, name: str, place: int = 0) -> None:
         self.content = content
         self.name = name
@@ -218,23 +206,20 @@ class Document:
     def error(
         self, problem: str, remedy: str = "fix it, or write one object per line"
     ) -> ManifestError:
-        """Return the error for a file whose rest cannot be read."""
         return ManifestError(f"{self.name}:{self.line}: not JSON: {problem}", remedy)
 
     def peek(self) -> str:
-        """Return the next character that is not a space; "" at the end."""
         self._skip(_SPACE.match(self.content, self.place).end())  # type: ignore[union-attr]
         return self.content[self.place : self.place + 1]
 
     def take(self, char: str) -> None:
-        """Skip a character that must come next. Raises ManifestError."""
         found = self.peek()
         if found != char:
             raise self.error(f"{char!r} is missing" + (f" before {found!r}" if found else ""))
         self.place += 1
 
     def value(self) -> Any:
-        """Return the next value. Raises RowProblem: a row cannot have such a value."""
+        """Return the next value. Raises RowProblem if rows cannot have such a value."""
         start, problem = self.place, None
         try:
             try:
@@ -257,7 +242,6 @@ class Document:
         return value
 
     def seek(self, found: str) -> None:
-        """Move to the next occurrence of a text, if there is one."""
         self._skip(max(self.place, self.content.find(found, self.place)))
 
     def _skip(self, place: int) -> None:
@@ -266,7 +250,6 @@ class Document:
 
 
 def _parse_object(line: str) -> dict[str, Any]:
-    """Parse one JSON object without repeated keys, NaN or Infinity."""
     try:
         value = _decode(line)
     except json.JSONDecodeError as error:
@@ -310,13 +293,10 @@ _decode = _DECODER.decode
 
 
 class Lines:
-    """Iterates over lines with their ends, for `csv.reader` too.
+    """Iterates over lines with their ends, also for `csv.reader`.
 
-    An invalid line sets `problem`, and is returned with replacements, because a quoted cell may end
-    in it.
-
-    Args:
-        file: with bytes that are not UTF-8 as lone surrogates.
+    An invalid line sets `problem` and is returned with replacements, because a quoted cell may end
+    in it. In `file`, bytes that are not UTF-8 are lone surrogates.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -326,12 +306,10 @@ class Lines:
         self.problem: str | None = None  # with the current row
 
     def start_row(self) -> None:
-        """Begin a new row."""
         self._row_chars = 0
         self.problem = None
 
     def each(self) -> Iterator[str]:
-        """Yield the lines; each is a row."""
         for line in self:
             self.start_row()
             yield line

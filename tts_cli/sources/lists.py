@@ -1,5 +1,5 @@
-"""Find plain texts whose lines are more than words: keys, times or names before the text, readings
-between its characters. The forms and marks are in `data/lists.toml`.
+"""Recognize plain texts whose lines have keys, times or names before the text, or readings between
+its characters. The forms and marks are in `data/lists.toml`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TABLE = Path(__file__).parent / "data" / "lists.toml"
-MIN_LINES = 3  # that show a form
+MIN_LINES = 3  # needed to recognize a form
 _MIN_SHARE = 0.6  # of lines with a time or a name; a message may have several lines
-_MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # of lines that are about others
+_MIN_HEADS, _MAX_HEADS = 0.3, 0.7  # share of lines that describe the next ones
 _MIN_KEYS = 0.8  # of lines with a key
 _MIN_DIFFERENT = 0.7  # of keys; one that occurs again is reported with its row
 _PATTERNS = ("line", "head", "skip")  # of a form
@@ -43,7 +43,6 @@ def _forms() -> tuple[ListForm, ...]:
 
 
 def _is_of(form: ListForm, lines: list[str]) -> bool:
-    """Whether the first lines of a text have this form."""
     kept = [line for line in lines if form.skip is None or not form.skip.fullmatch(line)]
     pattern = form.line or form.head or re.compile("")
     blocks = ["\n".join(kept[nth : nth + form.head_lines]) for nth in range(len(kept))]
@@ -69,16 +68,11 @@ def _is_of(form: ListForm, lines: list[str]) -> bool:
 
 
 def _id_of(found: re.Match[str]) -> str:
-    """Return the id of a line, which may be the path of a recording."""
     return path_id(found["id"], MAX_PARTS) if is_audio(found["id"]) else found["id"]
 
 
 def find_list(sample: list[str], name: str) -> ListForm | None:
-    """Return the form of a text by its first lines, and log it; None: a text per line.
-
-    Args:
-        name: what messages call the file.
-    """
+    """Return the form of a text by its first lines, and log it; None: one text per line."""
     lines = [line.strip(_INVISIBLE) for line in sample if line.strip()]
     lines = _CONTINUED.sub("", "\n".join(lines)).split("\n")
     form = next((one for one in _forms() if _is_of(one, lines)), None)
@@ -110,7 +104,6 @@ def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str
 
 
 def _filled(lines: Lines, form: ListForm) -> Iterator[tuple[int, str, str | None]]:
-    """Yield number, text and problem of the lines that are read."""
     for line in lines:
         text, number = line.strip(_INVISIBLE), lines.number
         while _has_ids(form) and text.endswith("\\") and (more := next(lines, "")):
@@ -122,7 +115,7 @@ def _filled(lines: Lines, form: ListForm) -> Iterator[tuple[int, str, str | None
 
 
 def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
-    """Return an item per text; the name and the time of a head apply until the next head."""
+    """Return an item per text. The name and time of a head apply until the next head."""
     about: dict[str, str] = {}
     is_head = False  # the second line of one
     read = chain(_filled(lines, form), [(0, "", None)])
@@ -155,7 +148,7 @@ def _transcript_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def transcript_marks(text: str) -> Iterator[tuple[str, str]]:
-    """Return the marks of transcripts in a text, of each kind the first, with their names."""
+    """Return the first mark of each kind of transcript mark in a text, with its name."""
     for name, pattern in _transcript_patterns() if "[" in text else ():
         if found := pattern.search(text):
             yield name, found.group()

@@ -1,8 +1,8 @@
 """Map the columns of a manifest to fields: `--map` and `--extra`.
 
 The value of `--map` is a list such as `Line ID=id,Dialogue=text`. A name with a comma, an equals
-sign or a quote is enclosed in quotes, and quotes inside it are doubled. A column without a field,
-as in `Voice=`, is an extra column, even if its name is that of a field.
+sign or a quote is enclosed in quotes, and quotes inside it are doubled. `Voice=` makes an extra
+column, even if the name is that of a field.
 """
 
 from __future__ import annotations
@@ -45,13 +45,12 @@ class RowProblem(ValueError):  # noqa: N818
 
 
 def is_field(name: str) -> bool:
-    """Return whether the name of a column is a field or an alias."""
     return ALIASES.get(name, name) in KINDS
 
 
 @cache
 def usual_names() -> dict[str, str]:
-    """Return the fields by the names that other programs have for them."""
+    """Return the fields by the names that other programs give them."""
     table = read_table(_NAMES)["usual"]
     return {name: target for target, names in table.items() for name in names}
 
@@ -64,12 +63,12 @@ def foreign_fields() -> dict[str, str]:
 
 
 def instead_of(name: str) -> str | None:
-    """Return what replaces a field of another tool; None: unknown."""
+    """Return what replaces a field of another tool, or None."""
     return foreign_fields().get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Parse `--map` into fields by column, "" for an extra column. Raises UsageError."""
+    """Parse `--map` into fields by column; "" for an extra column. Raises UsageError."""
     found: dict[str, str] = {}
     place = 0
     while place < len(text):
@@ -99,12 +98,11 @@ def parse_map(text: str) -> dict[str, str]:
 
 
 def map_text(fields: Mapping[str, str]) -> str:
-    """Format a map as `parse_map` reads it."""
+    """Format a map for `parse_map`."""
     return ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
 
 
 def as_flag(fields: Mapping[str, str]) -> str:
-    """Format a map as a flag for a shell."""
     text = map_text(fields)
     return f'--map "{text}"' if not re.search(r'["$`\\!]', text) else f"--map {shlex.quote(text)}"
 
@@ -117,8 +115,8 @@ def guess_mapping(names: Iterable[str], language: str | None = None) -> dict[str
     """Return the likely fields of columns whose names are not fields, each field once.
 
     Args:
-        language: of the run. If columns are named by language codes, the one of this language is
-            the text; "": the first of them is; None: such names are ignored.
+        language: of the run. Of columns named by language codes, the text is the one of this
+            language; "": the first one; None: such names are ignored.
     """
     names = list(names)
     taken = {ALIASES.get(name, name) for name in names if is_field(name)}
@@ -158,7 +156,7 @@ def _usual_name(name: str) -> str | None:
 
 
 def _last_name(name: str) -> str | None:
-    """Return the likely field of the last part of a name such as `body.input`."""
+    """Return the likely field of the last part of a name such as `body.input`, or None."""
     last = name.rpartition(".")[2] if "." in name else ""
     return _own_name(last) or _usual_name(last)
 
@@ -176,7 +174,6 @@ def unknown_names(
 
     Args:
         names: all names, or an object with its values, which may be objects themselves.
-        fields: the current `--map`.
         language: see `guess_mapping`.
     """
     given = dict(fields or {})
@@ -211,7 +208,7 @@ def unknown_names(
 
 
 def _with_inner(name: str, value: Any) -> list[str]:
-    """Return a key, or the keys of the object that is its value, in the form for `--map`."""
+    """Return a key, or the keys of the object that is its value, as `--map` has them."""
     return [f"{name}.{key}" for key in value] if isinstance(value, Mapping) and value else [name]
 
 
@@ -221,8 +218,6 @@ def _named(names: list[str]) -> str:
 
 @dataclass
 class ColumnMapping:
-    """The fields of the columns of a run's manifests."""
-
     fields: Mapping[str, str] = field(default_factory=dict)  # by column; "": an extra column
     extra: str = ERROR  # treatment of extra columns
     is_shared: bool = False  # whether several manifests use it; each may lack some columns
@@ -239,14 +234,12 @@ class ColumnMapping:
         self.is_idle = not self.fields and self.extra == ERROR
 
     def field_of(self, name: str) -> str | None:
-        """Return the field of a column; None: it is an extra column."""
         target = self.fields.get(name)
         if target is None:
             return name if is_field(name) else None
         return target or None
 
     def meet(self, name: str) -> None:
-        """Note that a column was found."""
         if name in self._missing:
             self._missing.discard(name)
         elif self._missing and len(self._others) < 1000:
@@ -264,10 +257,8 @@ class ColumnMapping:
                 )
 
     def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values of an object by field, and its extra values.
-
-        Raises:
-            RowProblem: a name is not a field, or two names of one field have different values.
+        """Return values by field, and extra ones. Raises RowProblem for unknown or
+        ambiguous names.
         """
         known: dict[str, Any] = {}
         others: dict[str, Any] = {}
@@ -292,8 +283,8 @@ class ColumnMapping:
         return known, others
 
     def _with_inner(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-        """Return the values of an object with the inner values that the map names, by names such as
-        `body.input`; and the keys of the inner objects.
+        """Return values with the inner ones that the map names (`body.input`), and the keys of the
+        inner objects.
         """
         found, opened = dict(values), set()
         for name in self._inner:

@@ -1,14 +1,11 @@
 """Read Markdown as a person would read it aloud, by markdown-it-py (CommonMark with tables).
 
-Headings, paragraphs, quotations, lists with the numbers of ordered ones, tables row by row, the
-text of links and emphasis, and code inside a sentence are read. Images with their alternative text,
-code blocks, formulas, HTML, struck-out text, and footnotes with their marks are left out, and
-counted in the warnings. `---` and `* * *` are scene breaks. Signs of other dialects are in
-`data/markdown.toml`.
+Images with their alternative text, code blocks, formulas, HTML, struck-out text and footnotes are
+left out, and counted in the warnings. Signs of other dialects are in `data/markdown.toml`.
 
-Of front matter (YAML, TOML, Pandoc's title block), the lines with `title`, `author` and `lang` or
-`language` are used. It is parsed here, because the extension of the parser takes a scene break at
-the start of a text for front matter. So are attributes, because it takes `{voice=NAME}` for one.
+Front matter (YAML, TOML, Pandoc's title block) and attributes are parsed here: the parser's
+extensions take a scene break at the start of a text for front matter, and `{voice=NAME}` for an
+attribute.
 """
 
 from __future__ import annotations
@@ -65,12 +62,7 @@ _FORMULA, _STRUCK = "a formula", "text that is struck out"
 
 
 class MarkdownReader:
-    """One Markdown text.
-
-    Args:
-        text: with line ends as newlines.
-        name: of the file, for messages.
-    """
+    """Reads one Markdown text, whose line ends are newlines."""
 
     def __init__(self, text: str, name: str) -> None:
         self._name = name
@@ -82,11 +74,7 @@ class MarkdownReader:
         self._text = "\n" * matter.count("\n") + text[len(matter) :]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of the text in order.
-
-        Raises:
-            ManifestError: lists or quotations are nested too deep.
-        """
+        """Yield the blocks in order. Raises ManifestError if lists are nested too deep."""
         heading = row_line = 0
         number = ""  # of the item of an ordered list, until its first paragraph
         numbers: list[int] = []  # of the next items of the open lists; 0: it has none
@@ -134,7 +122,7 @@ class MarkdownReader:
                     number = ""
 
     def warnings(self) -> list[str]:
-        """Return warnings about elements that were left out, once `blocks` has ended."""
+        """Return warnings about elements left out. Only complete when `blocks` has ended."""
         return [
             f"{self._name}:{self._first[kind]}: {kind[0]} is {kind[1]}"
             + (f", and so are {times - 1} more" if times > 1 else "")
@@ -161,7 +149,7 @@ class MarkdownReader:
         )
 
     def _without_signs(self, state: StateCore) -> None:
-        """Replace the signs of other dialects in the text of blocks, outside of code."""
+        """Replace the signs of other dialects in the text of blocks, outside code."""
         signs = read_table(_DIALECTS)["sign"]
         patterns = [re.compile(sign["pattern"], re.DOTALL) for sign in signs]
         for token in state.tokens:
@@ -186,7 +174,6 @@ class MarkdownReader:
                 token.content = pattern.sub(put, token.content)
 
     def _text_of(self, inline: Token, line: int) -> str:
-        """Return the text of a paragraph."""
         pieces: list[str] = []
         num_struck = 0
         for token in inline.children or ():
@@ -226,7 +213,7 @@ class MarkdownReader:
 
 
 def _front_matter(matter: str) -> dict[str, str]:
-    """Return the entries of front matter that have one line."""
+    """Return the entries of front matter that fit on one line."""
     if matter.startswith("%"):
         lines = (line[1:].strip()[:200] for line in matter.splitlines())
         return dict(zip(_PANDOC_TITLE, lines, strict=False))

@@ -15,13 +15,11 @@ FIELDS = ("id", "n", "character", "voice", "language", "take")
 
 
 def delivered_names(pattern: str, rows: Iterable[tuple[Key, Mapping[str, Any]]]) -> dict[Key, str]:
-    """Return the name of each row's file, without suffix.
+    """Return the name of each row's file, without suffix. Raises UsageError if the pattern is
+    invalid, a row lacks a field, or two rows share a name.
 
     Args:
-        rows: in the order of the manifest, with the values of `FIELDS` except n, and of extra
-            columns. `n` counts from 1.
-    Raises:
-        UsageError: the pattern is invalid, a row lacks a field, or two rows share a name.
+        rows: in manifest order, with the values of `FIELDS` except n (from 1), and extra columns.
     """
     fields = _fields(pattern)
     found: dict[Key, str] = {}
@@ -55,7 +53,6 @@ def delivered_names(pattern: str, rows: Iterable[tuple[Key, Mapping[str, Any]]])
 
 
 def _fields(pattern: str) -> list[str]:
-    """Return the names of a pattern's fields. Raises UsageError."""
     try:
         parts = list(string.Formatter().parse(pattern))
     except ValueError as error:

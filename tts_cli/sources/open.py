@@ -1,14 +1,11 @@
 """Read manifests of all formats; several are read as one.
 
-`read_rows` streams rows. One row is in memory at a time, and a line has at most 1 MiB, so that a
-million rows or an endless line cannot exhaust memory. Documents and sheets are loaded whole, within
-a bound. An invalid row becomes a `BadRow`, and reading continues after it. A file that cannot be
-used at all raises.
+`read_rows` streams rows, one in memory at a time, and a line has at most 1 MiB, so that a million
+rows or an endless line cannot exhaust memory. Documents and sheets are loaded whole, within a
+bound. An invalid row becomes a `BadRow`; a file that cannot be used at all raises.
 
-Control characters in a text are rejected instead of dropped, so that a text is never changed
-without notice.
-
-For other files that are given by mistake, errors say what they are and what to do with them.
+Control characters are rejected, because a text is never changed without notice. For other kinds of
+files, errors say what they are and what to do with them.
 """
 
 from __future__ import annotations
@@ -68,12 +65,7 @@ _MAX_SHOWN = 60  # characters of a text that was given instead of a path
 
 @contextmanager
 def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Manifest]:
-    """Open the manifests of a run.
-
-    Raises:
-        ManifestError, SetupError: see `open_source`.
-        UsageError: a setting is invalid, or a file is given twice.
-    """
+    """Open the manifests of a run. Raises as `open_source`, or UsageError for invalid settings."""
     rules = ReadOptions.of(config)
     fields, is_shared = parse_map(config.map or ""), len(manifests) > 1
     columns = ColumnMapping(fields, config.extra, is_shared, config.language or "")
@@ -97,11 +89,9 @@ def _is_same(one: ManifestFile, other: ManifestFile) -> bool:
 def open_source(
     manifest: str, rules: ReadOptions | None = None, columns: ColumnMapping | None = None
 ) -> Iterator[ManifestFile]:
-    """Open a manifest; a pipe is copied to a temporary file.
+    """Open a manifest, "-" for stdin; a pipe is copied to a temporary file. Several manifests share
+    one `columns`.
 
-    Args:
-        manifest: path; '-' is stdin.
-        columns: fields of its columns; several manifests share one.
     Raises:
         ManifestError: the file does not exist, cannot be read, or its format is not known.
         SetupError: there is no space for the copy of a pipe.
@@ -149,7 +139,6 @@ def _open(manifest: str) -> BinaryIO:
 
 
 def _may_be_text(manifest: str, error: Exception) -> bool:
-    """Return whether a missing manifest looks like a text to synthesize."""
     if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
         return False
     if _suffix_format(manifest) is not None:
@@ -163,11 +152,7 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 
 
 def _format_of(manifest: str, name: str) -> str:
-    """Return the format of a file by its suffix.
-
-    Args:
-        name: with a suffix; without .gz, which the file may have.
-    """
+    """Return the format of a file by the suffix of `name`, from which .gz was removed."""
     suffix = os.path.splitext(name)[1].lower()
     if suffix in (".xml", ".ts") and _STRINGS.search(start_of(manifest)):
         return "xml"
@@ -190,12 +175,7 @@ def _suffix_format(name: str) -> str | None:
 
 
 def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
-    """Copy a stream to a temporary file without a name, which the system always removes.
-
-    Raises:
-        ManifestError: the stream cannot be read, or it or one of its lines is too long.
-        SetupError: there is no space for the copy.
-    """
+    """Copy a stream to a temporary file without a name, which the system always removes."""
     folder = "the folder for temporary files"
     try:
         folder = tempfile.gettempdir()
@@ -239,7 +219,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
-    """Yield the rows of a manifest in order. Each is checked without regard to the others.
+    """Yield the rows of a manifest in order, each checked without regard to the others.
 
     Raises:
         ManifestError: a file cannot be read, has another encoding, or its header is invalid.
@@ -323,7 +303,6 @@ def _items(source: ManifestFile) -> Iterator[Item]:
 
 @contextmanager
 def _text_of(source: ManifestFile) -> Iterator[TextIO]:
-    """Open the text of a manifest at its start."""
     assert source.found.encoding is not None
     with source.open() as raw, open_text(raw, source.found.encoding.name, source.name) as file:
         yield file
@@ -331,15 +310,12 @@ def _text_of(source: ManifestFile) -> Iterator[TextIO]:
 
 @contextmanager
 def _lines_of(source: ManifestFile) -> Iterator[Lines]:
-    """Open the lines of a manifest at their start."""
     with _text_of(source) as file:
         yield Lines(file)
 
 
 def _encoding_of(source: ManifestFile) -> Encoding:
-    """Return the encoding of a manifest. JSON is UTF-8, or UTF-16 with a mark; invalid bytes are
-    reported with their rows.
-    """
+    """Return the encoding. JSON is UTF-8 or UTF-16 with a mark; rows report their invalid bytes."""
     if source.rules.encoding is not None:
         return Encoding(source.rules.encoding, "from --encoding")
     with source.open() as file:
@@ -357,7 +333,7 @@ _OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
 
 
 def of_suffix(path: str) -> tuple[str, str] | None:
-    """Return problem and remedy for a file with the suffix of another kind of file, or None."""
+    """Return problem and remedy for a file whose suffix is not that of a manifest, or None."""
     suffix = os.path.splitext(path)[1].lower()
     for kind in read_table(_KINDS)["kind"]:
         if suffix in kind["suffixes"]:
@@ -366,13 +342,12 @@ def of_suffix(path: str) -> tuple[str, str] | None:
 
 
 def start_of(path: str) -> bytes:
-    """Return the first bytes of a file."""
     with open_given(path) as file:
         return file.read(_PEEKED_BYTES)
 
 
 def of_content(path: str) -> tuple[str, str] | None:
-    """Return problem and remedy for a file by its first bytes; None: it may be a text."""
+    """Return problem and remedy for a file by its first bytes; None if it may be a text."""
     start = start_of(path)
     for kind in read_table(_KINDS)["content"]:
         if start.lstrip(_BLANK).startswith(kind["start"].encode("latin-1")):
@@ -383,7 +358,6 @@ def of_content(path: str) -> tuple[str, str] | None:
 
 
 def of_folder(path: str) -> tuple[str, str]:
-    """Return problem and remedy for a folder."""
     try:
         names = sorted(os.listdir(path))
     except OSError:

@@ -1,8 +1,7 @@
 """Read workbooks of LibreOffice (.ods) and of Excel before 2007 (.xls).
 
-A cell of an .ods file contains the text that is shown. Repeated cells and rows are written once,
-with a count, so a small file could expand to billions of cells. They are counted first. For .xls,
-xlrd only reads cells that exist.
+Repeated cells and rows of an .ods file are written once, with a count, so a small file could expand
+to billions of cells; they are counted first.
 
 Source: OpenDocument 1.3, part 3, section 9.
 """
@@ -26,7 +25,7 @@ _SPACES = {"s": " ", "tab": " ", "line-break": "\n"}
 
 
 class OdsFile:
-    """An .ods file. Raises ManifestError: it is damaged."""
+    """An .ods file. Raises ManifestError if it is damaged."""
 
     def __init__(self, archive: Archive, name: str) -> None:
         self._name = name
@@ -36,7 +35,6 @@ class OdsFile:
         self.sheets = self._read(None, Grid(name))
 
     def grid(self, sheet: Sheet) -> Grid:
-        """Return the cells of a sheet. Raises ManifestError: there are too many."""
         grid = Grid(f"{self._name}: sheet {sheet.name!r}")
         self._read(sheet.name, grid)
         for row, cells in enumerate(grid.cells):
@@ -46,7 +44,7 @@ class OdsFile:
         return grid
 
     def _read(self, wanted: str | None, grid: Grid) -> list[Sheet]:
-        """Put the cells of the wanted sheet into a grid, and return all sheets."""
+        """Put the cells of the wanted sheet into a grid. Return all sheets."""
         sheets: list[Sheet] = []
         cells: list[str] = []  # of the row
         pieces: list[str] = []  # of the cell
@@ -102,12 +100,7 @@ def _repeats(text: str | None) -> int:
 
 
 class XlsFile:
-    """An .xls file.
-
-    Raises:
-        ManifestError: it is damaged, or protected by a password.
-        SetupError: xlrd is missing.
-    """
+    """An .xls file. Raises ManifestError if it is damaged or protected, SetupError without xlrd."""
 
     def __init__(self, data: bytes, name: str) -> None:
         what = f"{name}: .xls, unless the sheet is saved as .xlsx or CSV,"
@@ -124,7 +117,6 @@ class XlsFile:
         return library_errors(self._name, "save it as .xlsx without a password, or as CSV (UTF-8)")
 
     def grid(self, sheet: Sheet) -> Grid:
-        """Return the cells of a sheet. Raises ManifestError: there are too many."""
         grid = Grid(f"{self._name}: sheet {sheet.name!r}")
         with self._errors():
             found = self._book.sheet_by_index(int(sheet.part))

@@ -1,8 +1,7 @@
 """Read manifests in Parquet: a row per record, by pyarrow.
 
-Columns of text, numbers and truth values are read; others, such as the audio of a data set, are
-left out and reported. Rows are decoded in small batches, since a text that is stored once may occur
-in every row.
+Columns of text, numbers and truth values are read; others, such as audio, are left out and
+reported. Batches are small, because a text that is stored once may occur in every row.
 """
 
 from __future__ import annotations
@@ -29,12 +28,7 @@ _REMEDY = "write it again, or save it as .jsonl"
 
 
 def parquet_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
-    """Return an item per record.
-
-    Raises:
-        ManifestError: it is damaged, or a part of it is too large.
-        SetupError: pyarrow is missing.
-    """
+    """Return an item per record. Raises ManifestError, and SetupError without pyarrow."""
     name = manifest.name
     parquet = load("parquet", "pyarrow", f"{name}: .parquet, unless it is saved as .jsonl,")
     with library_errors(name, _REMEDY):
@@ -66,7 +60,7 @@ def parquet_items(file: BinaryIO, manifest: ManifestFile) -> Iterator[Item]:
 
 
 def _chunks(metadata: Any, columns: list[str]) -> list[int]:
-    """Return the sizes of the columns of all row groups, as the file states them."""
+    """Return the decompressed bytes of each column chunk, as the file states them."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     found = (group.column(nth) for group in groups for nth in range(group.num_columns))
     return [one.total_uncompressed_size for one in found if one.path_in_schema in columns]

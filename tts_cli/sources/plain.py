@@ -1,16 +1,14 @@
 """Read plain text as a book: paragraphs between blank lines, with or without hard wraps, and
 headings by rules.
 
-Text is hard-wrapped if most lines with a line after them are about as long as the longest. Then the
-lines between blank lines are one paragraph, and an indented line begins a new one. In other texts
-each line is a paragraph.
+Text is hard-wrapped if most lines with a line after them are about as long as the longest. Then an
+indented line begins a new paragraph. In other texts each line is a paragraph.
 
 A heading is a line that is underlined by `===` or `---` and does not end like a sentence, or a line
 that `titles` recognizes by its words. In wrapped text it is the first line after a blank one. The
-next line may be its title. A number, with or without a title, is only a heading in a series of at
-least three that rise by one, with text after each, in a text without other chapters. Numbered
-stanzas, lists and sections are therefore not chapters. Headings without text between them are a
-list of contents, and not chapters. Parts are read before the chapter after them.
+next line may be its title. A number is only a heading in a series of at least three that rise by
+one, with text after each, in a text without other chapters; numbered stanzas, lists and sections
+are not. Headings without text between them are a list of contents.
 
 Traces of print are not read: numbers and running heads of pages that are separated by form feeds,
 hyphens that divide words at line ends, and the marks of Aozora Bunko (readings, notes of the
@@ -76,7 +74,7 @@ _Found = Block | _Numeral
 
 
 class Printed(NamedTuple):
-    """A text without traces of print, and the kinds of these."""
+    """A text without traces of print, and the kinds of traces removed."""
 
     text: str  # with empty lines in place of them, which preserves line numbers
     left_out: tuple[str, ...]
@@ -84,7 +82,7 @@ class Printed(NamedTuple):
 
 
 def without_print(text: str) -> Printed:
-    """Leave out the marks of Aozora Bunko, and numbers and heads of pages."""
+    """Remove the marks of Aozora Bunko, and numbers and heads of pages."""
     left_out = []
     if len(_AOZORA["sign"].findall(text)) > 1:
         for part in ("box", "end"):
@@ -115,9 +113,7 @@ def _aozora_heading(found: re.Match[str]) -> str:
 
 
 def _clear_pages(pages: list[list[str]]) -> bool:
-    """Empty the lines with numbers and running heads of pages, in place. Return whether there were
-    any.
-    """
+    """Empty lines with page numbers and running heads, in place. Return whether it found any."""
     edges = []  # of each page: its first and last filled lines
     for page in pages:
         filled = [number for number, line in enumerate(page) if line.strip()]
@@ -147,12 +143,8 @@ def _clear_pages(pages: list[list[str]]) -> bool:
 
 
 def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
-    """Yield the blocks of a text in order.
-
-    Args:
-        text: with line ends as newlines.
-        name: of the file, for messages.
-        is_wrapped: whether lines are known to be hard-wrapped; otherwise their lengths decide.
+    """Yield the blocks of a text with newlines as line ends. Unless `is_wrapped`, the lengths of
+    lines show whether they are hard-wrapped.
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
@@ -170,7 +162,6 @@ def _newlines(found: re.Match[str]) -> str:
 
 
 def _groups(text: str) -> Iterator[list[_Line]]:
-    """Yield groups of lines between blank ones."""
     group: list[_Line] = []
     for number, text_of_line in enumerate(text.replace("\f", "\n\n").split("\n"), 1):
         line = _Line(number, text_of_line.rstrip())
@@ -184,7 +175,7 @@ def _groups(text: str) -> Iterator[list[_Line]]:
 
 
 def _wrap_width(groups: list[list[_Line]]) -> int:
-    """Return the width of hard-wrapped lines; 0: the text is not wrapped."""
+    """Return the width of hard-wrapped lines; 0 if the text is not wrapped."""
     followed = [len(line.text) for group in groups for line in group[:-1]]
     if not followed:
         return 0
@@ -197,7 +188,6 @@ def _wrap_width(groups: list[list[_Line]]) -> int:
 
 
 def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[_Found]:
-    """Yield the headings, breaks and paragraphs of one group of lines."""
     lines: list[_Line] = []
     place = 0
     while place < len(group):
@@ -218,7 +208,6 @@ def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterato
 
 
 def _stands_out(line: str, width: int) -> bool:
-    """Return whether a line inside of a wrapped paragraph is a heading."""
     title = title_of(line)
     is_short = 2 * len(line) < width or not line.isascii()
     return title is not None and title.is_numbered and is_short
@@ -227,7 +216,6 @@ def _stands_out(line: str, width: int) -> bool:
 def _heading(
     group: list[_Line], place: int, width: int, name: str
 ) -> tuple[Heading | _Numeral, int] | None:
-    """Return the heading that begins at a line, and the number of its lines."""
     line, where = group[place].text.strip(), f"{name}:{group[place].number}"
     if len(line) > MAX_HEADING_CHARS:
         return None
@@ -270,7 +258,6 @@ def _titled(heading: str, title: str) -> str:
 
 
 def _is_title(group: list[_Line], place: int, width: int) -> bool:
-    """Return whether the line after a heading is its title."""
     if place >= len(group):
         return False
     line = group[place].text.strip()
@@ -336,7 +323,6 @@ def _without_contents(found: list[_Found]) -> list[_Found]:
 
 
 def _chars_behind(found: list[_Found], place: int) -> int:
-    """Return the number of characters between a heading and the next one."""
     count = 0
     for at in range(place + 1, len(found)):
         block = found[at]
@@ -353,7 +339,7 @@ def _key(heading: Heading) -> str:
 
 
 def _settled(found: list[_Found]) -> Iterator[Block]:
-    """Yield blocks with numbers as headings or text."""
+    """Yield blocks, in which numbers have become headings or text."""
     chapters = [one for one in found if isinstance(one, Heading) and one.level == 2]
     titles = [title_of(one.text, is_loose=True) for one in chapters]
     numbers = [title.number for title in titles if title is not None and title.is_numbered]
@@ -374,8 +360,8 @@ def _settled(found: list[_Found]) -> Iterator[Block]:
 
 
 def _continued(found: list[_Found], numbers: list[int | None]) -> set[int]:
-    """Return the places of numbers with titles that continue chapters with words. In a collection,
-    the sixth is ADVENTURE VI. THE TWISTED LIP, the seventh VII. THE BLUE CARBUNCLE.
+    """Return the places of numbers with titles that continue chapters with words: ADVENTURE VI. THE
+    TWISTED LIP is followed by VII. THE BLUE CARBUNCLE.
     """
     last = numbers[-1] or 0
     chosen: set[int] = set()
@@ -421,7 +407,6 @@ def _series(found: list[_Found]) -> set[int]:
 
 
 def _with_text(found: list[_Found], style: tuple[bool, bool]) -> Iterator[tuple[int, int]]:
-    """Yield place and value of the numbers of a style with text after them."""
     before: tuple[int, int] | None = None
     for place, block in enumerate(found):
         if isinstance(block, _Numeral) and block.style == style:
@@ -462,7 +447,6 @@ def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
 
 
 def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
-    """Yield the lines of a group by paragraph."""
     if not is_wrapped:
         yield from ([line] for line in group)
         return
@@ -483,10 +467,7 @@ def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
 
 def _joined(lines: list[_Line], words: Set[str] = frozenset()) -> str:
     """Join lines. A hyphen at the end of a line is part of the word, as in "well-/known", unless
-    the text has the word without it, or has neither part.
-
-    Args:
-        words: of the whole text, in small letters.
+    the text has the word without it, or has neither part. `words` are in lower case.
     """
     text = ""
     for line in lines:

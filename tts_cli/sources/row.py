@@ -1,7 +1,4 @@
-"""Check the fields of one manifest row, and make a `Row` or a `BadRow`.
-
-Checks that need other rows or the checkpoint are in `plan.checks`.
-"""
+"""Check the fields of one row. `plan.checks` does checks that need other rows or the checkpoint."""
 
 from __future__ import annotations
 
@@ -34,9 +31,7 @@ from tts_cli.text.words import is_blank, strip_markup
 
 
 def expand_greedy(given: Mapping[str, float]) -> dict[str, Any]:
-    """Return sampling settings in which `greedy` also applies to the further codebooks, unless they
-    have their own setting.
-    """
+    """Return sampling settings in which `greedy` is also the default for the further codebooks."""
     if "greedy" not in given:
         return dict(given)
     return {"subtalker_greedy": given["greedy"], **given}
@@ -81,14 +76,10 @@ def build_row(
     """Check the values of one row.
 
     Args:
-        values: by field or alias. None means not given, and so does "" in a table or an optional
-            field.
-        line, number: position, see `Row`.
+        values: by field or alias. None is not given, nor is "" in a table or an optional field.
         folder: base of a relative path in `ref_audio`.
         is_text: whether values are cells of a table, with numbers and booleans as text.
-        extra: values of extra columns.
         content_ids: makes ids for rows without one; None: the number becomes the id.
-        strips_markup: whether tags of style are removed from the text.
     """
     row_id: str | None = None
     try:
@@ -133,7 +124,7 @@ def build_row(
 
 
 def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return extra values. Raises RowProblem: they are too large for a line of the journal."""
+    """Return extra values. Raises RowProblem if they are too large for a line of the journal."""
     if is_too_deep(extra):
         raise RowProblem(f"not a row: values are nested more than {MAX_DEPTH} deep")
     size = len(json.dumps(extra))
@@ -151,7 +142,6 @@ def _known_text(values: Mapping[str, Any]) -> str | None:
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
-    """Return values by field, without empty ones. Raises RowProblem: a field is not known."""
     given: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for key, value in values.items():
@@ -176,7 +166,7 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
 
 
 def _cell_problem(value: str) -> str | None:
-    """Return the problem of a cell that a program has filled with an error; None: it has none."""
+    """Return the problem of a cell that a program has filled with an error, or None."""
     value = value.strip()
     if value in _NO_VALUES:
         return f"is {value!r}, by which programs mean no value; leave the cell empty or fill it"
@@ -186,7 +176,6 @@ def _cell_problem(value: str) -> str | None:
 
 
 def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:
-    """Return the id of a row, or None. Raises RowProblem."""
     value = values.get("id")
     if is_text and value is not None:
         value = value.strip() or None
@@ -237,7 +226,7 @@ def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | flo
 
 
 def _clean_text(name: str, value: str, kind: str) -> str:
-    """Return a text with newlines as line ends. Raises RowProblem: it is not valid."""
+    """Return a text with newlines as line ends. Raises RowProblem if it is invalid."""
     if "\r" in value:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     if match := _CONTROL.search(value):

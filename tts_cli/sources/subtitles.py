@@ -1,8 +1,7 @@
 """Read subtitles as rows: one row per cue of an .srt, .vtt, .ass or .sbv file, by pysubs2.
 
-The number of a cue is that of its row, and its times become the extra columns `start_s` and
-`end_s`. The lines of a cue are one text. A cue without words, such as the name of a sound, is a
-silent row.
+A cue's times become the extra columns `start_s` and `end_s`, and its lines one text. A cue without
+words, such as the name of a sound, is a silent row.
 """
 
 from __future__ import annotations
@@ -41,14 +40,12 @@ _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 
 
 def has_cues(open_lines: OpenLines) -> bool:
-    """Return whether the first lines of a text have times of cues."""
     with open_lines() as lines:
         first = islice(lines.each(), _FIRST_LINES)
         return any(CUE_TIMES.match(line) or _SBV_TIMES.match(line) for line in first)
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:
-    """Return the duration of the cue of a row; None: it has no cue."""
     try:
         return float(extra["end_s"]) - float(extra["start_s"])
     except (KeyError, TypeError, ValueError):
@@ -56,13 +53,8 @@ def cue_length_s(extra: Mapping[str, Any]) -> float | None:
 
 
 def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
-    """Return an item per cue.
-
-    Args:
-        file: the text, with bytes that are not UTF-8 as lone surrogates.
-    Raises:
-        ManifestError: the text is not valid as subtitles, or too long.
-        SetupError: pysubs2 is missing.
+    """Return an item per cue of a text, in which bytes that are not UTF-8 are lone surrogates.
+    Raises ManifestError, and SetupError without pysubs2.
     """
     pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
     data = read_bounded(file, MAX_FILE_CHARS, name).removeprefix("\ufeff")

@@ -34,13 +34,11 @@ _MAX_TOLD = 5
 
 class TableHeader:
     """The columns of one table. A column without a name is called by its position, `#1` the first.
+    Raises ManifestError: a name is unknown or occurs twice, or no column is the text.
 
     Args:
-        cells: the names.
         place: file and line, for messages.
-        form: of the table; None: it is in a workbook.
-    Raises:
-        ManifestError: a name is unknown or occurs twice, or no column is the text.
+        form: None for a sheet of a workbook.
     """
 
     def __init__(
@@ -86,7 +84,6 @@ class TableHeader:
 
     @property
     def _is_first_nameless(self) -> bool:
-        """Whether the first column has no name, and all others but the last one have one."""
         return self.nameless - {len(self.names) - 1} == {0}
 
     def _check_names(self, named: list[str], place: str, form: Dialect | None) -> None:
@@ -123,13 +120,12 @@ class TableHeader:
                 )
 
     def is_read(self, column: int) -> bool:
-        """Return whether the cells of a column, from 0, are used."""
         return column < len(self.fields) and (
             self.fields[column] is not None or any(index == column for index, _ in self._extra)
         )
 
     def item(self, cells: list[str], line: int) -> Item:
-        """Return the item of some cells, as many as there are columns. Raises ManifestError."""
+        """Return the item of a row with as many cells as columns. Raises ManifestError."""
         if self._is_plain:
             return Item(line, dict(zip(self.fields, cells, strict=True)))  # type: ignore[arg-type]
         if self._path is not None:
@@ -166,7 +162,7 @@ class TableHeader:
         )
 
     def tell_overhanging(self, name: str, num_rows: int) -> None:
-        """Log a warning if only some rows have a cell in the last column, which has no name."""
+        """Log a warning if only some rows have a cell in a nameless last column."""
         found = self.overhanging
         if found and len(found) < num_rows:
             log.warning(
@@ -207,7 +203,6 @@ _Cells = tuple[int, list[str], RowProblem | csv.Error | None]  # first line, cel
 
 
 def _rows(lines: Lines, form: Dialect) -> Iterator[_Cells]:
-    """Return the rows of a table that are not blank."""
     reader = form.reader(lines)
     while True:
         lines.start_row()

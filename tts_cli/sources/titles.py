@@ -1,6 +1,6 @@
 """Recognize titles of chapters and parts, in the languages of the guide: a word such as CHAPTER,
-KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. Numbers, with or without a
-title, are only titles in a series. The words are in `data/titles.toml`.
+KAPITEL or STAVE with a number or an ordinal, or a word such as PROLOGUE. The words are in
+`data/titles.toml`. Numbers, with or without a title, are only titles in a series.
 """
 
 from __future__ import annotations
@@ -60,10 +60,8 @@ class Title(NamedTuple):
 
 
 def title_of(line: str, *, is_loose: bool = False) -> Title | None:
-    """Return the title that a line is by its words; None: it is text.
-
-    Args:
-        is_loose: whether blank lines surround it, so that its title may start in lower case.
+    """Return the title in a line, recognized by its words, or None. With `is_loose`, blank lines
+    surround the line, and the title may start in lower case.
     """
     line = line.strip()
     decorated = _DECORATED.fullmatch(line)
@@ -89,5 +87,4 @@ def title_of(line: str, *, is_loose: bool = False) -> Title | None:
 
 
 def _value(number: str) -> int | None:
-    """Return the value of a decimal or Roman numeral."""
     return int(number) if number.isdecimal() else _ROMAN.get(number)

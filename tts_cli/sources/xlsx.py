@@ -30,11 +30,8 @@ _SAMPLE_ROWS = 50
 
 
 def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
-    """Return the items of one sheet; the first row with anything in it names the columns.
-
-    Raises:
-        ManifestError: it is not a workbook, too large, or has no such sheet or columns.
-        SetupError: a library is missing.
+    """Return the items of one sheet. The first row that is not empty names the columns. Raises
+    ManifestError, and SetupError if a library is missing.
     """
     name = source.name
     book = _open(file.read(MAX_FILE_BYTES + 1), name)
@@ -120,7 +117,6 @@ def _tell(sheets: list[Sheet], sheet: Sheet, grid: Grid, name: str) -> None:
 
 
 def _problem(index: int, cells: list[str], grid: Grid, header: TableHeader) -> str | None:
-    """Return the first problem of a cell in a column that is used; None: there is none."""
     for column in range(len(cells)):
         why = grid.problems.get((index, column))
         if why is not None and header.is_read(column):

@@ -1,8 +1,8 @@
 """Read .xlsx files: a ZIP file of XML, from an untrusted source.
 
-Cells are read in order, so that a single cell in the last corner takes no memory for all cells up
-to there, as in libraries that allocate the whole rectangle. Their values are the saved ones; a
-formula without a saved result is a problem of its cell.
+Cells are read in order, so that a single cell in the last corner does not allocate the whole
+rectangle. Their values are the saved ones; a formula without a saved result is a problem of its
+cell.
 
 Source: ECMA-376, part 1, section 18 (SpreadsheetML).
 """
@@ -35,11 +35,7 @@ _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), 45, 47), "yyyy"), 46: "[
 
 
 class XlsxFile:
-    """An .xlsx file.
-
-    Raises:
-        ManifestError: it is damaged or too large.
-    """
+    """An .xlsx file. Raises ManifestError if it is damaged or too large."""
 
     def __init__(self, archive: Archive, name: str) -> None:
         self._name, self._archive = name, archive
@@ -56,7 +52,6 @@ class XlsxFile:
                 self.sheets.append(Sheet(values.get("name", ""), part, is_hidden))
 
     def grid(self, sheet: Sheet) -> Grid:
-        """Return the cells of a sheet. Raises ManifestError."""
         grid = Grid(f"{self._name}: sheet {sheet.name!r}")
         reader = _SheetReader(grid, self._texts(), self._formats(), self._is_1904)
         try:
@@ -67,7 +62,7 @@ class XlsxFile:
         return grid
 
     def _relations(self) -> dict[str, str]:
-        """Return the parts of the zip that the workbook refers to, by id, and by kind for some."""
+        """Return the parts of the ZIP file that the workbook refers to, by id, and some by kind."""
         found: dict[str, str] = {}
         for _, values in self._elements(_RELATIONS, "Relationship"):
             if values.get("TargetMode") == "External":
@@ -98,7 +93,6 @@ class XlsxFile:
         return texts
 
     def _formats(self) -> list[str]:
-        """Return the codes of number formats by style of a cell."""
         own: dict[int, str] = {}
         found: list[str] = []
         is_cell_style = False
@@ -115,7 +109,6 @@ class XlsxFile:
         return found
 
     def _elements(self, part: str, *tags: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """Yield the elements of a part with certain tags, and their attributes."""
         found = (
             (name, values)
             for kind, name, values in self._events(part)
@@ -128,19 +121,14 @@ class XlsxFile:
 
 
 class _SheetReader:
-    """Puts the cells of a sheet into a grid.
-
-    Args:
-        texts: that cells share.
-        formats: codes of number formats by style.
-    """
+    """Puts cells into a grid. `texts` are shared strings, `formats` number formats by style."""
 
     def __init__(self, grid: Grid, texts: list[str], formats: list[str], is_1904: bool) -> None:
         self._grid, self._texts, self._formats, self._is_1904 = grid, texts, formats, is_1904
         self._row = self._column = -1
 
     def read(self, events: Iterable[XmlEvent]) -> None:
-        """Read a sheet. Raises ValueError: a reference or a value is not valid."""
+        """Read a sheet. Raises ValueError for an invalid reference or value."""
         cell: Mapping[str, str] = {}
         pieces: list[str] = []
         inside: set[str] = set()  # names of the elements in the cell
@@ -174,7 +162,7 @@ class _SheetReader:
         self._grid.num_hidden += values.get("hidden") in ("1", "true")
 
     def _merge(self, column: int, top: int, end: int) -> None:
-        """Note the text of a merged range for the cells below its first one."""
+        """Remember the text of a merged range for the cells below its first one."""
         cells = self._grid.cells
         text = "".join(cells[top][column : column + 1]) if top < len(cells) else ""
         for row in range(top + 1, min(end, len(cells)) if text else 0):
@@ -182,7 +170,6 @@ class _SheetReader:
             self._grid.merged[row, column] = text
 
     def _move(self, values: Mapping[str, str]) -> None:
-        """Move to the next cell, or to that of a reference."""
         self._column += 1
         if (reference := values.get("r")) is not None:
             found = _CELL_REFERENCE.fullmatch(reference)
@@ -224,7 +211,6 @@ def _number(text: str | None) -> int:
 
 @lru_cache(maxsize=1024)
 def _column_number(letters: str) -> int:
-    """Return the number of a column: A is 0, AA is 26."""
     number = 0
     for letter in letters:
         number = 26 * number + ord(letter.upper()) - 64

@@ -2,21 +2,19 @@
 language of the models.
 
 - A paragraph ends at a blank line or a form feed.
-- A sentence ends after `.`, `!`, `?` or an ellipsis and the closing quotation marks and brackets,
-  if a space follows and no lower-case letter, and the dot is not that of an abbreviation. Chinese
-  and Japanese marks need no space. A line break ends a sentence only before a list item.
-- A clause ends after `;`, `:`, a dash or a comma, and at the marks of a quotation. The mark must be
-  followed by a space, so that 12:30 and 1,299.50 stay whole.
+- A sentence ends after `.`, `!`, `?` or an ellipsis and the closing marks, if a space follows and
+  no lower-case letter, and the dot is not that of an abbreviation. Chinese and Japanese marks need
+  no space. A line break ends a sentence only before a list item.
+- A clause ends after `;`, `:`, a dash or a comma with a space after it, and at quotation marks.
 - Words end at spaces, except between a number and its unit, an abbreviation and its name, and
-  before French punctuation. Japanese is cut best between kana and an ideograph or katakana;
-  otherwise Chinese and Japanese may be cut between any two characters, but not before closing or
-  after opening punctuation.
+  before French punctuation. Chinese and Japanese may be cut between most characters, best between
+  kana and an ideograph or katakana.
 
-Markup, addresses, and quotations that fit into a piece are never cut. Quotation marks are paired
-within a paragraph; a straight mark opens after a space, and an apostrophe closes a single quotation
-only after another mark, since it mostly is part of a word.
+Markup, addresses, and quotations that fit into a piece are never cut. A straight quotation mark
+opens after a space. An apostrophe closes a single quotation only after another mark, because it is
+usually part of a word.
 
-Packages do worse: syntok, the best one tried, knows English, German and Spanish only, ignores 。,
+Packages do worse: syntok, the best one tried, only knows English, German and Spanish, ignores 。,
 and cuts "Jan. | 3rd" and "3. | Oktober".
 """
 
@@ -33,7 +31,7 @@ from tts_cli.text.tables import load_table, script
 
 
 class Boundary(IntEnum):
-    """The kinds, the strongest first."""
+    """Kinds of boundaries, the strongest first."""
 
     PARAGRAPH = 0
     SENTENCE = 1
@@ -42,43 +40,43 @@ class Boundary(IntEnum):
 
     @property
     def label(self) -> str:
-        """As options and the journal name it."""
+        """The name in options and in the journal."""
         return self.name.lower()
 
 
 class Cut(NamedTuple):
-    """A position at which a text may be cut, before the spaces."""
+    """A position at which a text may be cut. Spaces follow it."""
 
     place: int  # index into the text
     boundary: Boundary
-    is_weak: bool = False  # of two places of one kind the other one is better
+    is_weak: bool = False  # a strong cut of the same kind is better
 
 
-OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may stand before the first letter of a sentence
+OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may precede the first letter of a sentence
 CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may follow the last mark of a sentence
-NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that hold together
+NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that prevent a cut
 CURRENCY = "$€£¥₽₩₹#№§"
 
 _CJK = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'cjk_signs')}]")
 
 
 def is_cjk(char: str) -> bool:
-    """Whether it is of Chinese or Japanese writing, which puts no space between words."""
+    """Return whether a character is Chinese or Japanese, which have no spaces between words."""
     return char >= "\u2e80" and _CJK.match(char) is not None
 
 
 def is_hiragana(char: str) -> bool:
-    """Whether it is of the kana that end Japanese words."""
+    """Return whether a character is of the kana that end Japanese words."""
     return "\u3041" <= char <= "\u309f"
 
 
 def is_katakana(char: str) -> bool:
-    """Whether it is of the kana that foreign words are written in, its long mark included."""
+    """Return whether a character is of the kana for foreign words, including the long mark."""
     return "\u30a0" <= char <= "\u30ff" or "\uff66" <= char <= "\uff9d"
 
 
 def is_space(char: str) -> bool:
-    """Whether a text may be cut at it: white space that does not hold together."""
+    """Return whether a text may be cut at a character: white space except no-break spaces."""
     return char.isspace() and char not in NO_BREAK
 
 
@@ -89,7 +87,7 @@ _DASHES = re.compile(r"-{2,}|[—―]+|(?<=\s)[-–](?=\s)")
 
 
 def clause_cuts(text: str) -> Iterator[Cut]:
-    """Ends of clauses, in no order."""
+    """Return the ends of clauses, unordered."""
     for found in _CLAUSE_MARKS.finditer(text):
         mark, start, place = found.group()[0], found.start(), found.end()
         if place >= len(text):
@@ -108,7 +106,7 @@ def clause_cuts(text: str) -> Iterator[Cut]:
 
 
 def edge_cuts(text: str, quotations: list[tuple[int, int]]) -> Iterator[Cut]:
-    """The edges of quotations that have a space outside, as weak ends of clauses."""
+    """Return the edges of quotations with a space outside, as weak ends of clauses."""
     for start, end in quotations:
         if start and text[start - 1].isspace():
             yield Cut(_behind_word(text, start), Boundary.CLAUSE, is_weak=True)
@@ -117,12 +115,11 @@ def edge_cuts(text: str, quotations: list[tuple[int, int]]) -> Iterator[Cut]:
 
 
 def _behind_word(text: str, place: int) -> int:
-    """Return the end of the text before the spaces that precede `place`."""
     return len(text[max(0, place - 8) : place].rstrip()) + max(0, place - 8)
 
 
 def _is_in_number(text: str, start: int, place: int) -> bool:
-    """Whether digits stand on both sides of a mark, as in "Jan. 3, 2020" or 1990—1995."""
+    """Return whether digits are on both sides of a mark, as in "Jan. 3, 2020" or 1990—1995."""
     after = place
     while after < len(text) and after < place + 2 and text[after].isspace():
         after += 1
@@ -140,7 +137,7 @@ _BEFORE_APOSTROPHE = ".,!?…;:—"
 def quotations(text: str) -> Iterator[tuple[int, int]]:
     """Return start and end (after the closing mark) of each quotation, inner ones first."""
     waiting: list[tuple[str, int]] = []  # opening marks with their places
-    closers: Counter[str] = Counter()  # how many of those that wait are closed by a mark
+    closers: Counter[str] = Counter()  # number of opening marks by the mark that closes them
     for found in _QUOTES.finditer(text):
         mark, place = found.group(), found.start()
         if len(mark) > 1 or mark == "\n":
@@ -174,7 +171,7 @@ WIDE_END_MARKS = "。！？｡।؟"  # these end sentences without a space afte
 _SPACE = re.compile(r"\s+")
 _NEW_PARAGRAPH = re.compile(r"[\f\x1c-\x1e\u2029]")
 _ENTRY = re.compile(r"\s*(?:[-*•‣–—]\s|\(?\d{1,3}[.)]\s|\(?[a-z]\)\s)")
-# Some marks close in one language and open in another: these close where no letter follows.
+# Some marks close in one language and open in another. They close if no letter follows.
 _EITHER = "“«»‹›"
 _CLOSED = "".join(mark for mark in CLOSERS if mark not in _EITHER)
 _NO_LETTER = r"(?![^\s.,;:!?…，、；：。！？”’)])"
@@ -190,10 +187,8 @@ _BREATH = 40  # characters of a line that may be one of a poem or a heading
 
 def sentence_cuts(text: str, skipped: dict[int, int]) -> Iterator[Cut]:
     """Return the ends of paragraphs and sentences, unordered and without the end of the text.
-    Uncertain ends of sentences are weak ends of clauses.
-
-    Args:
-        skipped: spans (start: end) that are not synthesized, such as tags.
+    Uncertain ends of sentences are weak ends of clauses. `skipped` spans, such as tags, are not
+    synthesized.
     """
     for found in _SPACE.finditer(text):
         start, end, space = found.start(), found.end(), found.group()
@@ -213,7 +208,7 @@ def sentence_cuts(text: str, skipped: dict[int, int]) -> Iterator[Cut]:
 
 
 def _line_end(text: str, end: int, after: int) -> Boundary | None:
-    """What the end of a line ends that ends with no mark."""
+    """Return the boundary at the end of a line that has no end mark, or None."""
     if _ENTRY.match(text, after, after + 16):
         return Boundary.SENTENCE
     is_short = text.rfind("\n", max(0, end - _BREATH - 1), end) >= 0 or end <= _BREATH
@@ -225,7 +220,6 @@ def _line_end(text: str, end: int, after: int) -> Boundary | None:
 def _end_of(
     text: str, marks: str, start: int, place: int, skipped: dict[int, int]
 ) -> Boundary | None:
-    """Return the boundary after the run of end marks and closing marks at `start`, or None."""
     if place >= len(text):
         return None
     has_space = is_space(text[place])
@@ -252,9 +246,7 @@ def _end_of(
 
 
 def _first_letter(text: str, place: int, skipped: dict[int, int]) -> int:
-    """Return the index of the first character after `place` that is read aloud, skipping spaces,
-    tags and opening marks; len(text): none.
-    """
+    """Return the index of the first character from `place` on that is read aloud, or len(text)."""
     while place < len(text):
         if place in skipped:
             place = skipped[place]
@@ -269,14 +261,13 @@ _ADDRESS = re.compile(r"[!-~]+")  # candidates: runs of ASCII without a space
 
 
 def spans_of(pattern: str | None, text: str) -> list[tuple[int, int]]:
-    """Start and end of what a regular expression matches."""
     if pattern is None:
         return []
     return [found.span() for found in re.finditer(pattern, text) if found.group()]
 
 
 def addresses(text: str) -> list[tuple[int, int]]:
-    """Start and end of web and e-mail addresses, with the punctuation that touches them."""
+    """Return the spans of web and e-mail addresses, including adjacent punctuation."""
     return [
         found.span()
         for found in _ADDRESS.finditer(text)
@@ -285,7 +276,7 @@ def addresses(text: str) -> list[tuple[int, int]]:
 
 
 def inside(length: int, spans: list[tuple[int, int]]) -> bytearray:
-    """(length + 1,) flags: 1 where a cut would fall inside of a span, not at its edges."""
+    """Return (length + 1,) flags: 1 for a cut inside a span, 0 outside and at its edges."""
     depth = [0] * (length + 2)
     for start, end in spans:
         if end - start > 1:
@@ -308,7 +299,7 @@ _JOINERS = "\u200d\u2060\ufeff"
 
 
 def quality(text: str, place: int) -> int:
-    """How well a text can be cut before `place` (0 < place < len(text)): GOOD to NEVER."""
+    """Rate a cut before `place` (0 < place < len(text)): GOOD to NEVER."""
     before, after = text[place - 1], text[place]
     if is_space(after):
         return NEVER if before.isspace() else _at_space(text, place)
@@ -328,7 +319,6 @@ def quality(text: str, place: int) -> int:
 
 
 def _at_space(text: str, place: int) -> int:
-    """Before the spaces at `place`."""
     before = text[place - 1]
     after = text[place : place + 8].lstrip()[:1]
     if not after or after in _LEANS_BACK or before in _LEANS_FORWARD:
@@ -351,18 +341,14 @@ _ROMAN = re.compile(r"[IVXLCDM]+\b")
 
 
 def word_before(text: str, dot: int) -> str:
-    """Return the word before the dot at `dot`, such as `z.B` of "z. B.", with inner dots and
-    without spaces; may be empty.
-    """
+    """Return the word before the dot at `dot`, without spaces: `z.B` for "z. B."; may be empty."""
     found = _BEFORE.search(text[max(0, dot - _LOOK_BACK) : dot])
     return "" if found is None else re.sub(r"\s", "", found.group())
 
 
 def is_abbreviation(text: str, dot: int, after: int) -> bool:
-    """Return whether the dot at `dot` is that of an abbreviation or initial inside a sentence.
-
-    Args:
-        after: index of the first letter or digit after it; len(text): none.
+    """Return whether the dot at `dot` is that of an abbreviation or initial inside a sentence. The
+    next letter or digit is at `after`, or that is len(text).
     """
     word = word_before(text, dot)
     found = _NEXT_WORD.match(text, after, after + _LOOK_BACK)
@@ -380,11 +366,8 @@ def is_abbreviation(text: str, dot: int, after: int) -> bool:
 
 
 def _is_shortened(word: str, follower: str, behind: str) -> bool:
-    """Return whether a word with a dot is a known abbreviation, or letters with dots.
-
-    Args:
-        follower: the next word.
-        behind: the character after the next word.
+    """Return whether a word with a dot is a known abbreviation, or letters with dots. `behind` is
+    the character after the next word.
     """
     key, last = word.lower(), word.lower().rpartition(".")[2]
     is_acronym = all(len(part) == 1 and part.isalpha() for part in key.split("."))
@@ -400,12 +383,7 @@ def _is_shortened(word: str, follower: str, behind: str) -> bool:
 
 
 def _is_ordinal(text: str, start: int, digits: str, follower: str) -> bool:
-    """Return whether a number with a dot is a German ordinal or the number of a list item.
-
-    Args:
-        start: index of its first digit.
-        follower: the next word.
-    """
+    """Return whether a number with a dot is a German ordinal or the number of a list item."""
     before = text[max(0, start - _LOOK_BACK) : start].rstrip(" \t")
     if not before or before[-1] in "!?\n":
         return True

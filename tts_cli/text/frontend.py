@@ -1,13 +1,9 @@
-"""Prepare a text for synthesis: apply the lexicon, then the normalizer, then typographic cleaning
-for voices that need it.
+"""Prepare a text for synthesis: apply the lexicon, then the normalizer ($5 becomes five dollars),
+then typographic cleaning for voices that need it.
 
 Words that the lexicon replaces are not changed again, and markup of a model family is never
-changed. The normalizer writes figures, signs and abbreviations as words: $5 becomes five dollars,
-Dr. becomes Doctor.
-
-English has its own rules (`english/`) for American reading: no "and" inside numbers, the month
-first in 10/3/1999. Numbers of other languages are read by num2words. Tokens that are not understood
-stay as written; nothing is dropped.
+changed. English has its own rules (`english/`); numbers of other languages are read by num2words.
+Tokens that are not understood stay as written; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -41,23 +37,19 @@ _LOUD = re.compile("[A-Z]{2}")
 
 @dataclass(frozen=True)
 class TextFrontend:
-    """How all texts of a run are read."""
-
     lexicon: Lexicon = field(default_factory=Lexicon)
     is_normalized: bool = False
     language: str | None = None  # of texts whose language is not known; None: left alone
-    is_typed: bool = False  # printed marks and capitals are not known to the checkpoint either
+    is_typed: bool = False  # whether the checkpoint was trained on plain typed text
     markup: str | None = None  # regular expression of markup, which is not synthesized
     num_respelled: int = 0  # entries with sounds that the model does not read
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> TextFrontend:
-        """Return the frontend for the settings of a run. A text of language `auto` has the language
-        that `--normalize` names, else that of the checkpoint if it has only one.
-
-        Raises:
-            UsageError: there are no rules for the language, or the lexicon has invalid lines.
+        """Return the frontend of a run. A text of language `auto` has the language that
+        `--normalize` names, else the only one of the checkpoint. Raises UsageError if the language
+        has no rules, or the lexicon has invalid lines.
         """
         asked = (config.normalize or (AUTO if info.normalizes else OFF)).lower()
         own = [name for name in info.languages if name != AUTO]
@@ -89,11 +81,7 @@ class TextFrontend:
         return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
     def read(self, text: str, language: str = AUTO, own: Lexicon | None = None) -> NormalizedText:
-        """Return the normalized text. Raises SetupError, see `normalize`.
-
-        Args:
-            own: lexicon of the row, which takes precedence.
-        """
+        """Return the normalized text. The row's `own` lexicon comes first. Raises SetupError."""
         known = self.known(language)
         protected = pause_spans(text)
         if "&" in text:  # entities are one sign each
@@ -112,11 +100,11 @@ class TextFrontend:
         return NormalizedText.of(text, self._typed(text, edits, protected))
 
     def finished(self, text: str) -> str:
-        """Return a text after the lexicon and the rules with the last cleaning."""
+        """Clean a text that has passed the lexicon and the rules."""
         return NormalizedText.of(text, self._typed(text, [], pause_spans(text))).spoken
 
     def _typed(self, text: str, edits: list[Edit], protected: list[tuple[int, int]]) -> list[Edit]:
-        """The edits, and those that follow them for a checkpoint that learnt typed texts."""
+        """Return the edits, with typographic ones added for a checkpoint trained on typed texts."""
         if not self.is_typed:
             return edits
         if not edits and text.isascii() and _LOUD.search(text) is None:
@@ -129,7 +117,7 @@ class TextFrontend:
         return edits + typed(text, protected)
 
     def unused(self) -> str | None:
-        """Which entries of the lexicon were in no text that was read so far, in one line."""
+        """Return a line about entries of the lexicon that no text contained so far, or None."""
         entries = self.lexicon.entries
         words = [entry.written for entry in entries if entry.line not in self.used]
         if not words:
@@ -141,7 +129,7 @@ class TextFrontend:
         )
 
     def respelled(self) -> str | None:
-        """Return a line about sounds that the model does not read; None: there are none."""
+        """Return a line about sounds that the model does not read, or None."""
         if not self.num_respelled:
             return None
         entries = counted(self.num_respelled, "entry has", "entries have")
@@ -152,7 +140,7 @@ class TextFrontend:
         )
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:
-        """Return the first figure of a normalized text that no English rule understood, or None."""
+        """Return the first number of a normalized text that no English rule understood, or None."""
         if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != "english":
             return None
         from tts_cli.text.english.numeric_tokens import left_as_written
@@ -160,12 +148,11 @@ class TextFrontend:
         return left_as_written(re.sub(self.markup, " ", spoken) if self.markup else spoken)
 
     def known(self, language: str) -> str | None:
-        """Return the language of a text whose language setting is this one; None: unknown."""
+        """Return the language of a text by its language setting, or None if unknown."""
         name = language.lower()
         return self.language if name == AUTO else name
 
     def facts(self) -> dict[str, Any]:
-        """Return the settings in run.json."""
         lexicon = self.lexicon
         return {
             # [true, false] whether numbers, abbreviations and the like were normalized to words
@@ -183,13 +170,11 @@ LANGUAGES = ("english", *languages.LANGUAGES)
 
 
 def normalize(text: str, language: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """Return the edits that normalize a text.
+    """Return the edits that normalize a text. Raises SetupError if a library is missing.
 
     Args:
         language: one of LANGUAGES; texts of other languages are not changed.
         protected: spans (start, end) that no rule may change: markup, words of the lexicon.
-    Raises:
-        SetupError: the language needs a library that is missing.
     """
     if language == "english":
         # Imported here: its many patterns take longer to compile than most manifests to read.

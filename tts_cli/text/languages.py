@@ -21,7 +21,7 @@ from tts_cli.extras import load
 from tts_cli.text.rule import Rule
 from tts_cli.text.tables import load_table
 
-# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
+# Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of training lists,
 # by the names that checkpoints use.
 CODES: dict[str, list[str]] = load_table("languages")["codes"]
 _NAMES = {code: name for name, codes in CODES.items() for code in codes}
@@ -29,14 +29,7 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
 
 def named_language(value: str, known: Iterable[str]) -> str:
-    """Return the name of a language that is given by name or code.
-
-    Args:
-        value: a name or a code, as a user wrote it.
-        known: names of the checkpoint's languages, in lower case.
-    Returns:
-        One of the known names, or the value itself if it is not the code of any.
-    """
+    """Return the known name (lower case) for a name or code, or `value` itself."""
     return _named(value, known if isinstance(known, tuple) else tuple(known))
 
 
@@ -51,15 +44,15 @@ def _named(value: str, known: tuple[str, ...]) -> str:
 
 
 def is_code(value: str) -> bool:
-    """Whether a text is the code of a language that a checkpoint may have."""
+    """Return whether a text is the code of a language that some checkpoint has."""
     match = _TAG.fullmatch(value)
     return match is not None and match[1].casefold() in _NAMES
 
 
 def code_of(language: str) -> str | None:
-    """Return the code of two or three letters of a language by name or code; None for `auto`."""
+    """Return the code of two or three letters for a language's name or code; None for `auto`."""
     folded = language.casefold().strip()
-    if folded.endswith("_dialect"):  # of Chinese: how Qwen3-TTS names them
+    if folded.endswith("_dialect"):  # of Chinese, as Qwen3-TTS names them
         return "zh"
     if folded in CODES:
         return CODES[folded][0]
@@ -71,7 +64,7 @@ def code_of(language: str) -> str | None:
 
 
 def long_code_of(language: str) -> str | None:
-    """Return the code of three letters, as in MP4, of a language by name or code; None: unknown."""
+    """Return the code of three letters, as in MP4, for a language's name or code, or None."""
     code = code_of(language) or ""
     codes = next((codes for codes in CODES.values() if code in codes), [code])
     return next((one for one in codes if len(one) == 3), None)
@@ -86,8 +79,8 @@ _ENGLISH = re.compile(
 
 
 def may_be_english(text: str) -> bool:
-    """Return whether a text of unknown language may be English: all letters are ASCII, or most of
-    them are and it has an English word. Other signs, such as curly quotes, do not count.
+    """Return whether a text of unknown language may be English: all letters are ASCII, or most are
+    and it has an English word. Other signs, such as curly quotes, do not count.
     """
     letters = [char for char in unicodedata.normalize("NFC", text) if char.isalpha()]
     others = sum(not char.isascii() for char in letters)
@@ -96,8 +89,6 @@ def may_be_english(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Writing:
-    """How a language writes numbers."""
-
     code: str  # of num2words
     thousands: str  # characters between groups of three digits
     point: str  # before the decimals
@@ -132,20 +123,19 @@ _SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures th
 
 
 def _has_noun(behind: str, free: str) -> bool:
-    """Whether a word that may be a noun follows a number."""
     found = re.match(rf"[{_SPACES}]([^\W\d_]+)", behind)
     return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 
 
 def _shortened(writing: Writing, said: str) -> str:
-    """Return a number as it is before a masculine noun."""
+    """Return a number in the form before a masculine noun."""
     for long, short in zip(writing.shortened[::2], writing.shortened[1::2], strict=True):
         said = re.sub(rf"{long}$", short, said)
     return said
 
 
 def _amount(writing: Writing, words: Callable[[int], str], euros: str, cents: str) -> str | None:
-    """Return an amount of euros in words; None: it stays as written."""
+    """Return an amount of euros in words; None if it stays as written."""
     has_cents = cents != "00"
     if not writing.euros or euros[0] == "0" or euros == "1" or len(cents) != 2:
         return None
@@ -161,7 +151,7 @@ def _amount(writing: Writing, words: Callable[[int], str], euros: str, cents: st
 
 @cache
 def rules_of(language: str) -> tuple[Rule, ...]:
-    """The rules of a language of LANGUAGES. SetupError where num2words is missing."""
+    """Return the rules of a language of LANGUAGES. Raises SetupError without num2words."""
     what = f"reading numbers in {language}, unless --normalize is off,"
     num2words = load("languages", "num2words", what).num2words
     writing = LANGUAGES[language]

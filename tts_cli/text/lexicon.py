@@ -1,10 +1,9 @@
 """The lexicon: a user's pronunciations of words.
 
-A lexicon is a file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`, `alphabet`.
-The last three are optional: without a language, or with `any`, an entry applies to all languages;
-`case` is `any` (the default) or `exact`; `alphabet` is `text` (the default), or that of the sounds
-in `to`, see `phones`. A first line with the names of the columns is a header, in any order. Blank
-lines and lines that begin with `#` are ignored. A file in XML is a Pronunciation Lexicon (PLS).
+A lexicon is a file of tab-separated lines in UTF-8, or a Pronunciation Lexicon in XML (PLS). The
+columns are `from`, `to`, `language` (default `any`), `case` (`any` or `exact`) and `alphabet`
+(`text`, or the alphabet of the sounds in `to`, see `phones`). A header may reorder them. Blank
+lines and lines that begin with `#` are ignored.
 
 Only whole words are replaced (`cat` does not match `cats`), except in scripts without spaces. If
 several entries match, the longest wins, then the one of the row's language, then the one with exact
@@ -57,8 +56,6 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a lexicon."""
-
     written: str  # as the line has it
     spoken: str
     language: str | None  # lower case; None: any
@@ -68,24 +65,24 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str | None, bool]:
-        """What entries have in common that hold for the same words."""
+        """The key of entries that apply to the same words."""
         written = _straight(self.written) if self.is_exact else fold(self.written)
         return (written, self.language, self.is_exact)
 
     def holds(self, text: str, language: str | None) -> bool:
-        """Whether it holds for a word that is found whatever its case."""
+        """Return whether it applies to a word that was found in any case."""
         if self.is_exact and _straight(text) != _straight(self.written):
             return False
         return self.language is None or self.language == language
 
     def has_form(self, text: str) -> bool:
-        """Whether its apostrophes are those of a word that it holds for."""
+        """Return whether its apostrophes are those of the word."""
         return text.lower() == self.written.lower()
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Entries by what they replace. An empty one changes nothing."""
+    """Entries by the words they replace. An empty lexicon changes nothing."""
 
     entries: tuple[Entry, ...] = ()
     path: Path | None = None  # of the file it was read from
@@ -110,12 +107,11 @@ class Lexicon:
 
     @property
     def num_phonetic(self) -> int:
-        """Number of entries with sounds."""
         return sum(entry.alphabet != phones.TEXT for entry in self.entries)
 
     def for_model(self, has_phones: bool) -> Lexicon:
-        """Return the lexicon with sounds as a model reads them: between tags, or as letters.
-        Pinyin has no letters for other models, so these entries are left out.
+        """Return the lexicon with sounds as a model reads them: between tags, or as letters. Pinyin
+        has no letters, so without tags its entries are left out.
         """
         entries = []
         for entry in self.entries:
@@ -131,11 +127,8 @@ class Lexicon:
     def found(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[tuple[int, Entry]]:
-        """Return the matches of entries in a text, in order and without overlap.
-
-        Args:
-            language: of the text; None: unknown, so only entries for any language match.
-            protected: spans (start, end) that must not change, such as markup.
+        """Return the matches of entries in a text, in order and without overlap. Entries with a
+        language need a text of that language. `protected` spans (start, end) do not change.
         """
         if not self.entries:
             return []
@@ -153,8 +146,8 @@ class Lexicon:
     def edits(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[Edit]:
-        """Return the edits of a text. An entry whose two sides are equal is an edit, too: it
-        protects the word from the normalizer. Arguments as in `found`.
+        """Return the edits of a text; arguments as in `found`. An entry whose two sides are equal
+        is an edit, too: it protects the word from the normalizer.
         """
         return [
             Edit(place, place + len(entry.written), entry.spoken, entry.line)
@@ -162,7 +155,7 @@ class Lexicon:
         ]
 
     def _at(self, text: str, folded: str, place: int, language: str | None) -> Entry | None:
-        """The entry that holds at one place, the longest first."""
+        """Return the longest entry that applies at a place."""
         if _is_inside(text, place):
             return None
         for length in self._lengths[folded[place]]:
@@ -192,7 +185,7 @@ def parse_row_lexicon(text: str) -> Lexicon:
 
 
 def fold(text: str) -> str:
-    """Lower case and straight apostrophes, of the same length: places stay what they are."""
+    """Return lower case and straight apostrophes, without a change of length or positions."""
     lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
@@ -204,7 +197,7 @@ def _straight(text: str) -> str:
 
 
 def read_lexicon(path: Path) -> Lexicon:
-    """Read a file. UsageError names every bad line, up to MAX_PROBLEMS."""
+    """Read a file. Raises UsageError with all invalid lines, up to MAX_PROBLEMS."""
     try:
         content = read_given(path, MAX_BYTES)
     except OSError as error:
@@ -220,7 +213,7 @@ def read_lexicon(path: Path) -> Lexicon:
             continue
         place = entry.key, entry.written.lower()
         before, was_clean = found.get(place, (None, False))
-        if before is None or is_clean > was_clean:  # a form that is read wins over one made of it
+        if before is None or is_clean > was_clean:  # a clean line wins over one cleaned to it
             found[place] = entry, is_clean
         elif is_clean == was_clean and (is_clean or before.spoken != entry.spoken):
             problems.append(f"{path}:{number}: {entry.written!r} is already in line {before.line}")
@@ -237,7 +230,6 @@ _Row = tuple[int, list[str], Sequence[str], bool]
 
 
 def _table_rows(path: Path, content: bytes) -> Iterator[_Row]:
-    """Yield the lines of a table. Raises UsageError: it is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -263,7 +255,7 @@ def _pls_rows(path: Path, content: bytes) -> Iterator[_Row]:
     """Yield the entries of a Pronunciation Lexicon of the W3C (PLS 1.0). Raises UsageError.
 
     Each `grapheme` of a `lexeme` gets the first `alias`, else the first `phoneme`. Alphabets are
-    IPA, which is PLS's own, and `x-arpabet` or `x-pinyin`.
+    IPA (the default of PLS), `x-arpabet` and `x-pinyin`.
     """
     remedy = "give a table, or a valid .pls file"
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:  # whose entities could be endless
@@ -289,7 +281,6 @@ def _pls_rows(path: Path, content: bytes) -> Iterator[_Row]:
 
 
 def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | str:
-    """One line's entry, or what is wrong with it."""
     if len(cells) > len(columns):
         return f"has {len(cells)} cells, but the columns are {', '.join(columns)}"
     given = dict(zip(columns, cells, strict=False))
@@ -323,6 +314,6 @@ def _is_inside(text: str, place: int) -> bool:
 
 
 def _joins(char: str) -> bool:
-    """Return whether a character continues a word; in scripts without spaces none does."""
+    """Return whether a character continues a word; none does in scripts without spaces."""
     is_part = char.isalnum() or char == "_" or unicodedata.combining(char) != 0
     return is_part and not _UNSPACED.match(char)

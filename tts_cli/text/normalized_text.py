@@ -1,8 +1,4 @@
-"""A text and the edits that turn it into the text to synthesize.
-
-Each edit has its span in the text, which aligns both texts, and protects the edits of the lexicon
-from the normalizer.
-"""
+"""A text and the edits that turn it into the text to synthesize. Edits align both texts."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ class Edit:
 
 @dataclass(frozen=True)
 class Span:
-    """The replacement of a span of a text."""
-
     start: int
     end: int
     spoken_start: int
@@ -42,11 +36,10 @@ class NormalizedText:
 
     @classmethod
     def of(cls, text: str, edits: Sequence[Edit]) -> NormalizedText:
-        """Return the text with edits that may come in any order; they must not overlap."""
+        """Return the text with edits that may be in any order; they must not overlap."""
         return cls(text, tuple(sorted(edits, key=lambda edit: edit.start)))
 
     def as_tuples(self) -> tuple[tuple[int, int, str], ...]:
-        """Return the edits as start, end and words."""
         return tuple((edit.start, edit.end, edit.spoken) for edit in self.edits)
 
     @cached_property
@@ -65,7 +58,6 @@ class NormalizedText:
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """Spans that cover both texts, in order, edited or not."""
         spans = []
         place = 0
         for start, end, edit in self._pieces():
@@ -75,9 +67,7 @@ class NormalizedText:
         return tuple(spans)
 
     def written_place(self, place: int) -> int:
-        """Return the position in the written text of a position in the edited text. A position
-        inside an edit is mapped to its end.
-        """
+        """Return the position in the written text; for one inside an edit, the edit's end."""
         for span in self.spans:
             if place < span.spoken_end:
                 inside = place - span.spoken_start
@@ -85,7 +75,7 @@ class NormalizedText:
         return len(self.text)
 
     def _pieces(self) -> list[tuple[int, int, Edit | None]]:
-        """Start, end and edit, None for a span that is not edited."""
+        """Return start, end and edit; None for a span without an edit."""
         pieces: list[tuple[int, int, Edit | None]] = []
         place = 0
         for edit in self.edits:

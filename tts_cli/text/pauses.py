@@ -23,17 +23,13 @@ _PAUSE = re.compile(
 
 @dataclass(frozen=True)
 class UnbrokenText:
-    """Text between two pauses."""
-
     start: int  # index of the first character
     end: int
     pause_after_s: float | None  # None: no mark follows
 
 
 def segments(text: str) -> Iterator[UnbrokenText]:
-    """Return the segments between the pauses of a text, without outer spaces; the one before a
-    pause may be empty.
-    """
+    """Return the segments between pauses, without outer spaces; one before a pause may be empty."""
     start = 0
     for found in _PAUSE.finditer(text):
         yield _trimmed(text, start, found.start(), _seconds(found))
@@ -42,22 +38,19 @@ def segments(text: str) -> Iterator[UnbrokenText]:
 
 
 def has_pauses(text: str) -> bool:
-    """Whether there is a mark in a text."""
     return "[" in text and _PAUSE.search(text) is not None
 
 
 def pause_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of every mark."""
     return [found.span() for found in _PAUSE.finditer(text)] if "[" in text else []
 
 
 def sum_of_pauses(text: str) -> float:
-    """Seconds of all marks of a text."""
     return sum(map(_seconds, _PAUSE.finditer(text))) if "[" in text else 0.0
 
 
 def without_pauses(text: str) -> str:
-    """A text with a space in place of every mark and the spaces around it, none at its ends."""
+    """Replace each pause and the spaces around it by one space; none at the ends."""
     if not has_pauses(text):
         return text
     said = (text[stretch.start : stretch.end] for stretch in segments(text))
@@ -65,7 +58,6 @@ def without_pauses(text: str) -> str:
 
 
 def pause_problem(text: str) -> str | None:
-    """What is wrong with the pauses of a text, or None."""
     if "[" not in text:
         return None
     for found in _PAUSE.finditer(text):

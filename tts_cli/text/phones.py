@@ -1,7 +1,8 @@
 """Pronunciations in ARPAbet, IPA and pinyin: for models that read them, and as letters for others.
 
 Fish Speech reads ARPAbet, as CMUdict writes it, and pinyin with a tone number, between tags; one
-tag per English word and per Chinese syllable. It reads no IPA, so that is converted.
+tag per English word and per Chinese syllable. It does not read IPA, which is converted.
+
 Source: docs.fish.audio, "English Phoneme Control" and "Chinese Phoneme Control".
 """
 
@@ -36,7 +37,6 @@ def _letters() -> dict[str, str]:
 
 @cache
 def _signs() -> list[tuple[str, str]]:
-    """Return the signs of IPA with their phones, the longest first."""
     tables = load_table("phones")
     known = {**tables["vowels"], **tables["consonants"]}
     signs = [(sign, phone) for phone, facts in known.items() for sign in facts["ipa"]]
@@ -78,13 +78,12 @@ def _from_ipa(spoken: str) -> list[str]:
 
 
 def tagged(phones: list[str], alphabet: str) -> str:
-    """Return phones for a model that reads them."""
     words = phones if alphabet == PINYIN else [" ".join(phones)]
     return "".join(f"{_START}{word}{_END}" for word in words)
 
 
 def respelled(phones: list[str]) -> str:
-    """Return ARPAbet as letters, with hyphens between syllables: `EH1 N JH AH0` is `en-juh`."""
+    """Return ARPAbet in letters, with hyphens between syllables: `EH1 N JH AH0` is `en-juh`."""
     plain = [phone.rstrip("012") for phone in phones]
     places = [place for place, phone in enumerate(plain) if phone in _vowels()]
     starts = {max(place - 1, before + 1) for before, place in pairwise(places)}

@@ -2,7 +2,7 @@
 
 Rules run one after the other over the whole text, the most specific ones first; later rules do not
 see what an earlier one matched. All patterns have bounded repeats and begin at a boundary, so that
-a text is read in linear time, whatever is in it.
+any text is read in linear time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tts_cli.text.tables import load_table
 
 log = logging.getLogger(__name__)
 
-PIECE = "it"  # a group of this name is what is replaced; without one, the whole match
+PIECE = "it"  # the group of this name is replaced; without one, the whole match
 Read = Callable[["re.Match[str]"], "str | None"]
 
 _SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
@@ -34,10 +34,8 @@ _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018]*\(?([A-Z]\w
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern and its reader. The reader returns None for text that it does not understand, which
-    later rules may, and the unchanged text to protect it from later rules.
-
-    Patterns are compiled when a text first needs them, which is rare for most rules.
+    """A pattern, compiled on first use, and its reader. The reader returns None if it does not
+    understand a text, which later rules may, and the unchanged text to protect it from them.
     """
 
     pattern: str
@@ -47,34 +45,30 @@ class Rule:
 
     @cached_property
     def finds(self) -> Callable[[str], Iterator[re.Match[str]]]:
-        """All places of the pattern in a text, one after the other."""
         return re.compile(self.pattern, self.flags).finditer
 
     @cached_property
     def may_find(self) -> Callable[[str], re.Match[str] | None]:
-        """Whether a text has what the pattern needs."""
+        """Search a text for `needs`."""
         return re.compile(self.needs).search
 
 
 def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
-    """Rules that are passed over together where a cheaper pattern finds nothing."""
+    """Return rules that are skipped together unless a cheaper pattern matches."""
     return tuple(replace(one, needs=needs) for one in rules)
 
 
 def says(pattern: str, spoken: str, needs: str = "") -> Rule:
-    """Return a rule with a fixed reading."""
     return Rule(pattern, lambda _: spoken, needs=needs)
 
 
 def looks_up(pattern: str, table: Mapping[str, str]) -> Rule:
-    """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
+    """Return a rule that replaces a piece by its entry in a table of lower-case keys, if any."""
     return Rule(pattern, lambda match: table.get(piece(match).lower()))
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Return a pattern of these words, the longest first, as a trie, so that hundreds of words cost
-    little more than a few.
-    """
+    """Return a pattern of words, the longest first, as a trie: fast for hundreds of words."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
@@ -92,22 +86,22 @@ def _branches(node: dict[str, Any]) -> str:
 
 
 def any_case(words: Iterable[str]) -> str:
-    """Pattern of any of these words in lower case, with a capital or in capitals."""
+    """Return a pattern of words in lower case, with a capital or in capitals."""
     return one_of(form for word in words for form in (word, word.capitalize(), word.upper()))
 
 
 def piece(match: re.Match[str]) -> str:
-    """What a match would replace."""
+    """Return the part of a match that the rule replaces."""
     return match.group(_group(match))
 
 
 def ends_sentence(match: re.Match[str]) -> bool:
-    """Whether a full stop at the end of the match ends its sentence as well."""
+    """Return whether the full stop at the end of a match also ends its sentence."""
     return _NEXT_SENTENCE.match(match.string, match.end()) is not None
 
 
 def ends_surely(match: re.Match[str]) -> bool:
-    """Whether the full stop of a name at the end of the match ends its sentence as well: names may
+    """Return whether a name's full stop at the end of a match also ends its sentence. Names may
     follow it, so only words that usually begin a sentence show it.
     """
     found = _NEXT_SENTENCE.match(match.string, match.end())
@@ -120,9 +114,7 @@ def apply_rules(
     protected: Sequence[tuple[int, int]] = (),
     inner: Container[int] = (),
 ) -> list[Edit]:
-    """The edits that rules make to a text, outside the spans that are taken already; none begins
-    or ends at an inner place.
-    """
+    """Return the edits of rules outside protected spans. None begins or ends at an inner place."""
     edits: list[Edit] = []
     left = mask(text, protected)
     needs, is_met = "", True
@@ -148,9 +140,7 @@ def apply_rules(
 
 
 def _read(one: Rule, match: re.Match[str]) -> str | None:
-    """Return the reading of a match, or None. An exception of a reader is logged once and counts as
-    not understood, so it never ends a run.
-    """
+    """Return the reading of a match, or None. An exception is logged once and never ends a run."""
     try:
         return one.read(match)
     except (MemoryError, TtsCliError):
@@ -166,7 +156,7 @@ def _read(one: Rule, match: re.Match[str]) -> str | None:
         return None
 
 
-_failed: set[str] = set()  # patterns of rules whose readers did
+_failed: set[str] = set()  # patterns of rules whose readers failed
 
 
 def _group(match: re.Match[str]) -> int | str:
@@ -174,7 +164,7 @@ def _group(match: re.Match[str]) -> int | str:
 
 
 def _capital(text: str, start: int, spoken: str) -> str:
-    """A capital for what begins a sentence; no full stop that a rule took ends one."""
+    """Capitalize what begins a sentence. The full stop of an abbreviation does not end one."""
     if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
         found = _WORD_WITH_STOP.search(text[max(0, start - 12) : start])
         if found and found[1].lower() in _NO_END:

@@ -7,8 +7,8 @@ only if one side would be very short, because the sample voice loses words after
 inside a sentence are considered if the sentence is too long, or at a high price next to a part of
 one word. The time is linear in the length of the text.
 
-Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole. Tags that
-are in force at the end of a part are repeated at the start of the next.
+Spans that `boundaries` never cuts stay whole. Tags in force at the end of a part are repeated at
+the start of the next.
 """
 
 from __future__ import annotations
@@ -39,21 +39,19 @@ from tts_cli.text.boundaries import (
 
 Array = np.ndarray[Any, Any]
 
-# What a cut costs, in parts of (1 - size / limit)^2.
+# Prices of cuts, in units of (1 - size / limit)^2.
 PRICES = {Boundary.PARAGRAPH: 0.0, Boundary.SENTENCE: 0.1, Boundary.CLAUSE: 0.3, Boundary.WORD: 1.0}
-WEAK_PRICE = 0.2  # more, for the weaker of a kind
-NEEDLESS_PRICE = 2.0  # more, where the sentence or clause would fit
-CROSSED_PRICE = 2.0  # of every paragraph that ends within a part; more than two parts can cost
-TINY_PRICE = 5.0  # of a part of one word
-SILENT_PRICE = 50.0  # of a part with nothing to say
+WEAK_PRICE = 0.2  # added for a weak cut
+NEEDLESS_PRICE = 2.0  # added if the sentence or clause would fit
+CROSSED_PRICE = 2.0  # for each paragraph that ends inside a part; more than two parts can cost
+TINY_PRICE = 5.0  # for a part of one word
+SILENT_PRICE = 50.0  # for a part without words
 MAX_CUTS = 32  # of a kind, that one part has to choose from
 TINY_BYTES = 16  # of letters and digits: one word, or two short ones
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a text."""
-
     start: int  # index of the first character, which is not a space
     end: int
     boundary: Boundary | None  # the boundary after it; None: the end of the text
@@ -63,23 +61,17 @@ def split(
     text: str, limit: int, *, markup: str | None = None, unbroken: str | None = None
 ) -> list[Part]:
     """Cut a text into parts of at most `limit` UTF-8 bytes without markup. A part that cannot be
-    cut may be longer.
+    cut may be longer. White space between parts is dropped; an empty text has no parts.
 
     Args:
         markup: regular expression of markup; a match is never cut and counts as one byte.
         unbroken: regular expression of further text that is never cut.
-    Returns:
-        The parts in order, without the white space between them; empty for an empty text.
     """
     return _Splitter(text, limit, markup, unbroken).parts()
 
 
 def sentences(text: str, *, markup: str | None = None) -> list[Part]:
-    """Return the sentences of a text in order, also those inside quotations.
-
-    Args:
-        markup: regular expression of markup, which is never cut.
-    """
+    """Return the sentences of a text, also those inside quotations. `markup` is never cut."""
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     tags = spans_of(markup, text)
     is_whole = inside(len(text), tags)
@@ -96,8 +88,6 @@ def sentences(text: str, *, markup: str | None = None) -> list[Part]:
 
 
 class _Splitter:
-    """One text on its way into parts."""
-
     def __init__(self, text: str, limit: int, markup: str | None, unbroken: str | None) -> None:
         if limit < 1:
             raise ValueError(f"limit: is {limit}, must be at least 1")
@@ -134,7 +124,7 @@ class _Splitter:
         ]
 
     def _cuts(self, begin: int, end: int) -> list[tuple[Cut, float]]:
-        """All cuts to choose from with their prices, in order."""
+        """Return all possible cuts with their prices, in order."""
         sentences = self._usable(sentence_cuts(self.text, self.tags), begin, end)
         clauses = self._usable(clause_cuts(self.text), begin, end)
         clauses += self._usable(edge_cuts(self.text, self.quotations), begin, end)
@@ -148,7 +138,6 @@ class _Splitter:
         return sorted(offered)
 
     def _within(self, places: list[int], clauses: list[Cut]) -> Iterator[tuple[Cut, float]]:
-        """Cuts between clauses of long sentences."""
         at = [cut.place for cut in clauses]
         for first, last in pairwise(places):
             size = self._size(first, last)
@@ -159,7 +148,6 @@ class _Splitter:
                 yield cut, _price(cut) + more
 
     def _words(self, places: list[int]) -> Iterator[tuple[Cut, float]]:
-        """Cuts between words of long clauses."""
         for first, last in pairwise(places):
             size = self._size(first, last)
             if 2 * size <= self.limit:
@@ -177,9 +165,7 @@ class _Splitter:
                 pieces = min(pieces - 1, 1) if size <= self.limit else -(-size // self.limit)
 
     def _word_end(self, first: int, last: int, aim: float) -> int | None:
-        """Return the best position in text[first:last] to cut about `aim` bytes after `first`, or
-        None.
-        """
+        """Return the best position in text[first:last] about `aim` bytes after `first`, or None."""
         sums, base = self.sums, self.sums[_behind_space(self.text, first) if first else first]
         middle = bisect_left(sums, base + aim)
         lowest = max(first + 1, bisect_left(sums, base + aim / 2))
@@ -211,9 +197,7 @@ class _Splitter:
         ]
 
     def _thinned(self, cuts: list[Cut]) -> list[Cut]:
-        """The strongest cut of each place, in order, and of places that lie close together, so
-        that no text has many to choose from.
-        """
+        """Return cuts in order, only the strongest of those at or close to one place."""
         kept: list[Cut] = []
         least = self.limit / MAX_CUTS
         for cut in sorted(cuts):
@@ -276,8 +260,8 @@ def _behind_space(text: str, place: int) -> int:
 
 
 def _widths(text: str, tags: list[tuple[int, int]]) -> tuple[Array, Array]:
-    """(len,) UTF-8 bytes of every character, a tag's all with its first; and those of letters and
-    digits.
+    """Return (len,) UTF-8 bytes per character, and those of letters and digits only. All bytes of a
+    tag count at its first character.
     """
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
@@ -298,8 +282,8 @@ def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str
     """Return the parts, each preceded by the tags that are in force at its start.
 
     Args:
-        kinds: regular expressions of tags, the outer kind first. The last tag of a kind is in
-            force until the next one of that kind or of an outer one.
+        kinds: regular expressions of tags, the outer kind first. The last tag of a kind is in force
+            until the next one of that kind or of an outer one.
     """
     in_force = [""] * len(kinds)
     for text in parts:
@@ -310,14 +294,13 @@ def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str
 
 
 def _tags(text: str, kinds: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
-    """Place, kind and text of every tag."""
     for kind, pattern in enumerate(kinds):
         for found in re.finditer(pattern, text):
             yield found.start(), kind, found.group()
 
 
 def _first_kind(text: str, kinds: tuple[str, ...]) -> int:
-    """The outermost kind of the tags that a text begins with; len(kinds) if there are none."""
+    """Return the outermost kind of the tags that a text begins with, or len(kinds)."""
     outermost, place = len(kinds), 0
     while place < len(text):
         found = [

@@ -40,15 +40,11 @@ _IS_WORD = re.compile(rf"[^\W_]|{MASK}")
 _BEGINNING = re.compile("(?:^|\n)$|(?:^|[\\s([{])[\"'\u2018\u201c\u201e\u00ab\u2039([{]{1,3}$")
 _ENDS = re.compile(r"$|\n|[.,;:!?)\]}\u2026]")
 _QUOTES = "\"'\u2019\u201d\u00bb\u203a"  # close what is before them, without a space
-MAX_SPACES = 3  # that go with a sign on either side
+MAX_SPACES = 3  # removed on each side of a sign
 
 
 def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """What of a text would be otherwise if it had been typed. One without a word is left alone.
-
-    Args:
-        protected: spans (start, end) that no rule may edit: markup, and what is read already.
-    """
+    """Return the edits that turn a text into typed text; none for a text without words."""
     is_printed = not text.isascii() and _SIGNS.search(text) is not None
     left = mask(text, protected)
     edits = truecase(left)
@@ -58,7 +54,7 @@ def typed(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
 
 
 def as_typed(text: str) -> str:
-    """A text whose marks are typed ones, one for one."""
+    """Replace printed marks by typed ones of the same length."""
     return text if text.isascii() else text.translate(_TABLE)
 
 
@@ -91,13 +87,12 @@ def _between(text: str, start: int, end: int, done: int, said: str) -> Edit:
 
 
 def _length(text: str) -> int:
-    """How many spaces a text begins with."""
     return len(text) - len(text.lstrip(_BLANKS))
 
 
 ACRONYMS = frozenset(load_table("names")["acronyms"].split())
 MIN_WORDS = 3  # in a row
-MIN_SMALL = 2  # of those, that are written small
+MIN_SMALL = 2  # of those, words that become lower case
 # Units that are words or look like one.
 BEHIND_NUMBERS = frozenset(load_table("names")["loud_units"].split())
 
@@ -116,7 +111,7 @@ _BEHIND_NUMBER = re.compile(rf"[0-9{MASK}] ?$")
 
 
 def truecase(text: str) -> list[Edit]:
-    """The words of a text that are written small, MASK in it being none."""
+    """Return the edits that put words in capitals into lower case. MASK is not a word."""
     if _LOUD.search(text) is None:
         return []
     return [edit for run in _runs(text) for edit in _lowered(run, text)]
@@ -137,7 +132,7 @@ def _runs(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
-    """The edits of one run, if it is one of words."""
+    """Return the edits of one run, unless it is a list of acronyms."""
     words = [token for token in run if len(token.group()) > 1 or token.group() in "AI"]
     kept = {token.start() for token in run if _stays(token, text)}
     num_small = sum(token.start() not in kept and len(token.group()) > 1 for token in run)
@@ -160,7 +155,6 @@ def _lowered(run: list[re.Match[str]], text: str) -> Iterator[Edit]:
 
 
 def _stays(token: re.Match[str], text: str) -> bool:
-    """Whether a word is one that is not written small."""
     word = re.split(f"[{_MARKS}]", token.group())[0]
     if len(word) == 1 and word not in "AIO":
         return True

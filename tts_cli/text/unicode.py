@@ -2,8 +2,8 @@
 is read, before ids and hashes are computed.
 
 A soft hyphen or a direction mark inside a word splits it for the model, the lexicon and the
-normalizer, and the author cannot see it. Such characters are removed unless they carry meaning:
-joiners in emoji and in scripts that need them, zero-width spaces in scripts without other spaces.
+normalizer, and the author cannot see it. Joiners stay in emoji and in scripts that need them, and
+zero-width spaces in scripts without other spaces.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALWAYS = re.compile(f"[{_NEVER_SEEN}]+")
 
 @cache
 def _without_meaning() -> re.Pattern[str]:
-    """Return the pattern of joiners and spaces without meaning in their place; built on demand."""
+    """Return the pattern of joiners and spaces without meaning in their place."""
     return re.compile(
         f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
         f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
@@ -48,11 +48,11 @@ def _without_meaning() -> re.Pattern[str]:
 
 
 def clean_unicode(text: str) -> str:
-    """Return a text without meaningless invisible characters, letters composed; idempotent."""
+    """Return a text without meaningless invisible characters, with composed letters; idempotent."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)
-    while _ANY.search(text):  # what is taken out may bring others together, hardly more than once
+    while _ANY.search(text):  # a removal may join others, rarely more than once
         less = _without_meaning().sub("", _ALWAYS.sub("", text)).translate(_LIGATURES)
         less = unicodedata.normalize("NFC", less)
         if less == text:

@@ -1,7 +1,7 @@
-"""Align the words of a written text with the words that are synthesized for them.
+"""Align the words of a written text with the words that are synthesized for them, by its edits.
 
-The alignment follows the edits of the text: `$3.50` is synthesized as five words. Written words
-that share an edit are matched one by one if the edit has the same number of words.
+`$3.50` is synthesized as five words. Written words that share an edit are matched one by one if the
+edit has the same number of words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class WrittenWord:
-    """A word of a text; several words where one edit covers them."""
+    """A word of a text, or several words that share an edit."""
 
     text: str  # as written, without the marks around it
     start: int  # its position in the text
@@ -32,7 +32,7 @@ class WrittenWord:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the words, as written if they are not edited."""
+        """The words, as written if they are not edited."""
         return (self.text,) if self.spoken == (_fold(self.text),) else self.spoken
 
 
@@ -74,7 +74,7 @@ def written_words(normalized: NormalizedText) -> list[WrittenWord]:
 
 
 def _blocks(text: str, edits: Sequence[Edit]) -> Iterator[list[_Word]]:
-    """Yield the words of a text, those together that share an edit."""
+    """Yield the words of a text; words that share an edit come together."""
     ends = [edit.end for edit in edits]
     block: list[_Word] = []
     for word in _words(text):
@@ -89,8 +89,8 @@ def _blocks(text: str, edits: Sequence[Edit]) -> Iterator[list[_Word]]:
 
 
 def one_edit(text: str, spoken: str) -> NormalizedText:
-    """Return a text with one edit, between the words that both texts have in common at their ends,
-    because the edits are not known.
+    """Return a text with one edit between the words that both texts have in common at their ends,
+    for texts whose edits are unknown.
     """
     start, most = _common(text, spoken), min(len(text), len(spoken))
     length = min(_common(text[::-1], spoken[::-1]), most - start)
@@ -103,7 +103,6 @@ def one_edit(text: str, spoken: str) -> NormalizedText:
 
 
 def _common(first: str, second: str) -> int:
-    """Return the length of the words that two texts begin with."""
     length = 0
     for one, other in zip(first.split(" "), second.split(" "), strict=False):
         if one != other:
@@ -113,13 +112,13 @@ def _common(first: str, second: str) -> int:
 
 
 def read_alone(word: str) -> list[str]:
-    """Return the words that the rules of English make of one word."""
+    """Normalize one word by the rules of English."""
     spoken = NormalizedText.of(word, normalize(word, "english")).spoken
     return [_fold(found.text) for found in _words(spoken)]
 
 
 def has_figures(word: str) -> bool:
-    """Whether a word has digits or no letters, so that no dictionary contains it."""
+    """Return whether a word has digits or no letters, so that no dictionary contains it."""
     return _DIGIT.search(word) is not None or not any(map(str.isalpha, word))
 
 

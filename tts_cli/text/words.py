@@ -4,10 +4,10 @@ speech usually is, and which markup a model would read aloud.
 Letters and digits are those of all scripts, numbers such as ½ and ①, and signs made of letters such
 as ㎏ and №. A text of signs alone (%, &, +) has no words.
 
-Markup of other tools is reported; `--strip-markup` removes tags of style and emphasis, but keeps
-placeholders and stage directions. The patterns are strict, so that plain text (`a < b`, `5 * 3 *
-2`, `AT&T`, `snake_case`, `#1`, `100 %s`) does not match. They cover Ren'Py, Godot's BBCode, Yarn,
-Unity's and Unreal's rich text, SubStation, printf and Python's format.
+`--strip-markup` removes tags of style and emphasis, but keeps placeholders and stage directions.
+The patterns are strict, so that plain text (`a < b`, `5 * 3 * 2`, `AT&T`, `snake_case`, `#1`, `100
+%s`) does not match. They cover Ren'Py, Godot's BBCode, Yarn, Unity's and Unreal's rich text,
+SubStation, printf and Python's format.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from models.pace import Pace
 
 
-# Emoji and pictographs, for a class of characters in a pattern: what has no words that all readers
-# would say for it. Symbols and dingbats but for numbers in circles, sharps and flats; what else has
-# a picture. None are letters and digits in squares, which are read.
+# Emoji and pictographs, for a pattern's class: characters that people do not read alike. Symbols,
+# dingbats and pictures, except sharps, flats, numbers in circles, letters and digits in squares.
 PICTURES = script("pictures")
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 
 
 def usual_s(text: str) -> float:
-    """Seconds that speech of a text usually takes."""
+    """Return the usual duration of a text's speech, in seconds."""
     return SECONDS_PER_BYTE * len(text.encode())
 
 
@@ -45,47 +44,45 @@ CAP_S_PER_BYTE = 0.24
 
 
 def text_cap(text: str, info: ModelInfo) -> int:
-    """Return the default frame limit of a text."""
     cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))
 
 
 SILENCE_S = 0.5  # of a row without words
 
-# Hangul fillers, of width and without, are letters by their category.
+# Hangul fillers, with and without width, are letters by their category.
 _FILLERS = "\u115f\u1160\u3164\uffa0"
-_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit: what `str.isalnum` takes
+_LETTER = re.compile(rf"[^\W_{_FILLERS}]")  # or digit, as in `str.isalnum`
 _EMPTY_BRAILLE = "\u2800"  # a symbol by its category
 # White space and control characters, format characters (directions, tags, joiners, a soft hyphen)
 # and marks, which show on a letter only: variation selectors are among them.
 _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
 
 
-# Letters of other scripts than Latin, and languages that are written in that alone.
+# Letters of scripts other than Latin, and languages that only use Latin ones.
 _NOT_LATIN = re.compile(rf"[^\W\d_{script('latin')}]")
 _LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
 
 
 def are_latin(languages: Iterable[str]) -> bool:
-    """Whether a checkpoint names its languages, and all of them are written in Latin letters."""
+    """Return whether a checkpoint names its languages, and all use Latin letters."""
     named = set(languages) - {"auto"}
     return bool(named) and named <= _LATIN_LANGUAGES
 
 
 def is_foreign(text: str) -> bool:
-    """Whether most letters of a text are not Latin ones."""
+    """Return whether most letters of a text are not Latin."""
     if text.isascii() or _NOT_LATIN.search(text) is None:
         return False
     return 2 * len(_NOT_LATIN.findall(text)) > sum(map(str.isalpha, text))
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing in a text can be seen."""
     return all(map(_is_unseen, text))  # ends at the first character of most texts
 
 
 def is_wordless(text: str, pace: Pace | None = None) -> bool:
-    """Whether a text has no letter and no digit but in what the checkpoint reads as markup."""
+    """Return whether a text has no letters or digits outside of the checkpoint's markup."""
     spoken = text if pace is None else pace.without_markup(text)
     return not (_LETTER.search(spoken) or _LETTER.search(unicodedata.normalize("NFKC", spoken)))
 
@@ -103,18 +100,16 @@ _MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup")
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of markup with its pattern. Each match ends at the next sign of its kind, so the time
-    is linear.
-    """
+    """A kind of markup. A match ends at the next sign of its kind, so that the time is linear."""
 
-    sign: str  # that all of the kind have and most texts have not
+    sign: str  # in every match, and in few texts
     name: str
     pattern: re.Pattern[str]
-    kept: str | None = None  # what stays where styles are taken out, for `sub`; None: all of it
+    kept: str | None = None  # replacement when style is removed, for `sub`; None: it stays
 
 
 def _words_put(pattern: str) -> str:
-    """Return a pattern with the words that it names as «words»."""
+    """Replace each «name» in a pattern by the list of words with that name."""
     return re.sub("«(.*?)»", lambda found: _MARKUP[found[1]], pattern)
 
 
@@ -123,7 +118,7 @@ _KINDS = tuple(
     for one in load_table("markup")["kind"]
 )
 _EMOJI_KIND = _Kind("", "an emoji", re.compile(f"[{PICTURES}]"))
-# One look at what most texts have none of.
+# A quick search for signs that most texts lack.
 _SIGNS = re.compile(rf"[<>{{\[*_`&@%$\\(#{PICTURES}]|:[a-z+-]")
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
 _PATTERNS = {
@@ -134,12 +129,10 @@ _NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parenth
 
 @dataclass(frozen=True)
 class Markup:
-    """One kind of markup in a text."""
-
     kind: str
     place: str  # the first occurrence, for messages
-    is_style: bool  # so that `strip_markup` takes it out
-    advice: str = ""  # instead of the usual
+    is_style: bool  # whether `strip_markup` removes it
+    advice: str = ""  # replaces the usual one
 
     def __str__(self) -> str:
         if self.advice:
@@ -149,7 +142,7 @@ class Markup:
 
 
 def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
-    """The kinds of markup in a text that the checkpoint does not read as such."""
+    """Return the kinds of markup in a text that the checkpoint does not understand."""
     if _has_none(text):
         return []
     spoken = text if pace is None else pace.without_markup(text)
@@ -169,7 +162,7 @@ def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
 
 
 def strip_markup(text: str) -> str:
-    """A text without the tags of style and emphasis, and without the spaces that they leave."""
+    """Return a text without tags of style and emphasis, and without the spaces that they leave."""
     if _has_none(text):
         return text
     stripped = (
@@ -186,11 +179,10 @@ def strip_markup(text: str) -> str:
 
 
 def _has_none(text: str) -> bool:
-    """Return whether a text has no visible character."""
+    """Return whether a text certainly has no markup."""
     return _SIGNS.search(text) is None and "://" not in text and "www." not in text
 
 
 def _shown(text: str, start: int) -> str:
-    """The place, in one line."""
     place = text[start : start + MAX_SHOWN_CHARS + 1].split("\n")[0]
     return repr(place) if len(place) <= MAX_SHOWN_CHARS else f"{place[:MAX_SHOWN_CHARS]!r}..."

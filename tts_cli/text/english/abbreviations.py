@@ -1,7 +1,4 @@
-"""Abbreviations with a full stop, titles, and words before a number (No. 5, pp. 10-12).
-
-Acronyms (NASA, U.S., BC) are left as they are written.
-"""
+"""Abbreviations, titles, and words before a number (pp. 10-12). Acronyms (NASA, U.S.) stay."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def _capitals(words: dict[str, str]) -> str:
     return one_of(word.capitalize() for word in words)
 
 
-# Words of the rules about words, in one pattern, which costs as much as each of theirs.
+# The words of all rules about words in one pattern, which costs as much as one rule's own.
 _WORDS = (
     f"{_capitals({**TITLES, **STREETS})}|{_LOUD_TITLE}|{any_case({**ANYWHERE, **BEFORE_WORDS})}"
 )

@@ -1,10 +1,9 @@
 """Dates, years and decades.
 
-3 October is "the third of October", and October 3 is "October third".
-In 10/3/1999 the month comes first, as in American English, unless it cannot (25/12/1999); in
-3.10.1999 the day comes first. 10/3 without a year is a date after on, by, until and the like, else
-a fraction. Months may be written in any case, but "may" and "march" in lower case are words unless
-an ordinal or a year follows.
+3 October is "the third of October", and October 3 is "October third". In 10/3/1999 the month comes
+first, as in American English, unless it cannot (25/12/1999); in 3.10.1999 the day comes first. 10/3
+without a year is a date after on, by, until and the like, else a fraction. "may" and "march" in
+lower case are months only next to an ordinal or a year.
 """
 
 from __future__ import annotations
@@ -38,13 +37,12 @@ _NEXT_SENTENCE = re.compile(" [A-Z]")
 
 
 def _day(written: str) -> str | None:
-    """third, for 3 or 3rd; None for a day no month has."""
+    """third, for 3 or 3rd; None for a day that no month has."""
     number = int(written.rstrip("stndrhSTNDRH"))
     return ordinal(number) if 1 <= number <= 31 else None
 
 
 def _days(match: re.Match[str], the: str) -> str | None:
-    """One day or a range of days."""
     days = [_day(written) for written in (match["day"], match.groupdict().get("last")) if written]
     join = " and " if match.groupdict().get("slash") else " to "
     if join == " and " and int(match["day"]) >= int(re.sub("[a-z]", "", match["last"].lower())):
@@ -57,7 +55,7 @@ def _month(match: re.Match[str]) -> str:
 
 
 def _year_of(match: re.Match[str], before: str) -> str:
-    """A date's year, also one of two digits, after the text that separates it from the day."""
+    """Return a date's year, perhaps of two digits, with the text that separates it from the day."""
     written = match.groupdict().get("year")
     if not written:
         return ""
@@ -68,7 +66,7 @@ def _year_of(match: re.Match[str], before: str) -> str:
 
 
 def _is_date(match: re.Match[str]) -> bool:
-    """Whether may and march are months: you may 4 times, the 4th may be; may 4th, 4 may 1999."""
+    """Return whether may and march are months: may 4th, 4 may 1999; not: you may 4 times."""
     if match["month"].lower() not in ("may", "march") or match["month"].istitle() or match["year"]:
         return True
     is_first = match.start("month") < match.start("day")
@@ -97,7 +95,7 @@ def _day_first(match: re.Match[str]) -> str | None:
 
 
 def numeric(match: re.Match[str]) -> str | None:
-    """10/3/1999, 25/12/1999, 3.10.1999, 1999-10-03, and 10/3 where a date must stand."""
+    """10/3/1999, 25/12/1999, 3.10.1999, 1999-10-03, and 10/3 where only a date fits."""
     month, day = int(match["month"]), int(match["day"])
     if match.groupdict().get("sep") in ("/", "-") and month > 12:
         month, day = day, month

@@ -18,7 +18,7 @@ _VOWEL = re.compile("[aeiouy]", re.I)
 
 
 def _address(match: re.Match[str]) -> str:
-    """Word by word with its signs; the protocol is omitted, as people do."""
+    """Word by word with its signs, but without the protocol."""
     written = match.group()
     address = re.sub(r"^https?://", "", written.strip("<>"), flags=re.I).rstrip("/")
     if len(address) > LONGEST_ADDRESS or not address:
@@ -50,7 +50,7 @@ def _groups(match: re.Match[str]) -> str | None:
 
 
 def _next(match: re.Match[str]) -> str | None:
-    """A full stop and the space that it lacks; None inside requests.exceptions.Timeout."""
+    """A full stop and the missing space; None inside requests.exceptions.Timeout."""
     before = match.string[max(0, match.start() - 60) : match.start()]
     return None if _DOTTED_NAME.search(before) else ". "
 

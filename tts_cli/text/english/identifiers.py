@@ -1,4 +1,4 @@
-"""Numbers that name and do not count: 2.0.1, Listing 7-22, John 3:16-18, Boeing 747-400, NY 10001,
+"""Numbers that name instead of count: 2.0.1, Listing 7-22, John 3:16-18, Boeing 747-400, NY 10001,
 PIN 4321, 10.0.0.1:8080, 1e-5, 401(k).
 """
 
@@ -97,7 +97,7 @@ def _chapter(written: str) -> str:
 
 
 def _dashed(match: re.Match[str]) -> str | None:
-    """seven dash twenty two, but "a table 3-4" of something and Figures 3-5 are ranges."""
+    """seven dash twenty two; but "a table 3-4 ..." and Figures 3-5 are ranges."""
     pairs = re.sub(DASH, " dash ", match[PIECE])
     is_plural = match.string[match.start(PIECE) - 2] == "s"
     if has_article(match) or (is_plural and pairs.count("dash") < 2):
@@ -111,7 +111,7 @@ def _digits(match: re.Match[str]) -> str:
 
 
 def _runs(match: re.Match[str]) -> str:
-    """Letters and digits by turns, as in a name: four oh one k, A three twenty two hundred."""
+    """Letters and digits in turn, as in a name: four oh one k, A three twenty two hundred."""
     runs = _RUNS.findall(match[PIECE])
     said = " ".join(code(run) if run.isdecimal() else run for run in runs)
     return f"{said[:-2]}s" if said.endswith(" s") else said
@@ -124,7 +124,7 @@ def _plural(match: re.Match[str]) -> str:
 
 
 def _short_code(match: re.Match[str]) -> str | None:
-    """Digit by digit where a message is sent: txt VILLA to 87077; None for a count."""
+    """Digit by digit after the verb of a message: txt VILLA to 87077; None for a count."""
     before = match.string[max(0, match.start() - 90) : match.start(PIECE)]
     if match[PIECE].endswith("000") or not _MESSAGE.search(before):
         return None
@@ -139,8 +139,8 @@ def _shillings(match: re.Match[str]) -> str:
 
 
 def _old_price(match: re.Match[str]) -> str | None:
-    """8s. is a price inside a sentence, and at its end in a text with more of them; else it is
-    left alone, but where a word tells that it is a time: in 8s.
+    """8s. is a price inside a sentence, and at its end in a text with more of them. Other cases
+    stay as written, except times: in 8s.
     """
     if _OLD_PRICES.search(match.string):
         is_end = ends_sentence(match)

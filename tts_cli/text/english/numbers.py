@@ -40,7 +40,7 @@ MAX_DIGITS = 40  # more are left as written
 
 _POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
 _RUNS = re.compile("[0-9]+|[^0-9]+")
-# What a decimal comma may stand before; 3,4 alone is a list.
+# Words that may follow a number with a decimal comma; 3,4 alone is a list.
 _COUNTED = (
     "(?:thousand|[mb]illion|percent|times|hour|minute|second|day|week|month|year|(?:kilo)?met[er]{2}"
     "|centimet[er]{2}|lit[er]{2}|mile|inch|f[eo]{2}t|ton|(?:kilo)?gram|point|degree|dollar|euro)"
@@ -52,7 +52,7 @@ def _ordinal(match: re.Match[str]) -> str:
 
 
 def _range(match: re.Match[str]) -> str | None:
-    """five to ten, three to two, fifty fifty; None for what may be a number of a law or a part."""
+    """five to ten, three to two, fifty fifty; None if it may be the number of a law or a part."""
     low, high = match["low"], match["high"]
     if low == high:
         return f"{quantity(low)} {quantity(high)}"
@@ -76,7 +76,7 @@ def _fraction(match: re.Match[str]) -> str | None:
 
 
 def _rating(match: re.Match[str]) -> str | None:
-    """six out of ten, four to five out of five; None for more than all, and an unsure 4/5."""
+    """six out of ten, four to five out of five; None above the maximum and for an unsure 4/5."""
     low, high, scale = match["low"], match["high"], match["scale"]
     near = match.string[max(0, match.start() - 60) : match.end() + 24]
     is_sure = high or scale != "5" or low in ("0", "5") or "." in low or _RATED.search(near)
@@ -86,14 +86,14 @@ def _rating(match: re.Match[str]) -> str | None:
 
 
 def _from_to(match: re.Match[str]) -> str:
-    """seven thirty to eight: of hours, of verses."""
+    """seven thirty to eight: hours or verses."""
     first, then = match["first"], match["then"]
     join = " " if len(then) == 2 else ", "
     return f"{whole(first)}{join}{whole(then)} to {whole(match['last'])}"
 
 
 def _mixed(match: re.Match[str]) -> str:
-    """Letters and digits of a name by turns: MP three, A three twenty, three D."""
+    """Letters and digits of a name in turn: MP three, A three twenty, three D."""
     return " ".join(
         code(run) if run[0] in "0123456789" else run for run in _RUNS.findall(match.group())
     )

@@ -1,8 +1,8 @@
 """Numeric tokens: 1,234.50 · 2016/07/03 · 10.0.0.1:8080 · 1e-5.
 
 Digits that are joined without a space only have a meaning together: the 8080 of that address is not
-a year. So no rule may edit a part of them: a token that no rule reads as a whole is left as written
-and reported. Words joined to numbers do not belong to them (COVID-19, 9-to-5).
+a year. So no rule may edit a part of a token. A token that no rule reads as a whole is left as
+written and reported. Words joined to numbers do not belong to it (COVID-19, 9-to-5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIGURE = re.compile(
     r"|(?:(?<![\w.])\.)?[0-9]+(?:(?:::|[.,:'\u2019/Tx\u2010\u2011\u2013-]|[eE][-+\u2212]?"
     r"|\+(?=[0-9]{2}:?[0-9]{2}(?!\w)))[0-9]+)*"
 )
-# What every joined figure has, found fast.
+# A fast check for joined tokens.
 _JOINT = re.compile(
     "[0-9](?:[.,:'\u2019/Tx\u2010\u2011\u2013-][0-9A-Fa-f:]|[eE][-+\u2212]?[0-9]|(?<=0)X|\\+[0-9])"
 )
@@ -45,14 +45,13 @@ _NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]+\Z"), re.compile(r"\A\w+")
 
 
 class TokenSpans(NamedTuple):
-    """Where rules may not part figures, nor join those of a list."""
+    """Limits for edits: rules may neither split tokens nor join the items of a list."""
 
-    inner: set[int]  # no change may begin or end there
-    commas: list[tuple[int, int]]  # and dashes of lists: none may hold one of these
+    inner: set[int]  # no edit may begin or end there
+    commas: list[tuple[int, int]]  # and dashes in lists; no edit may contain one
 
 
 def token_spans(text: str) -> TokenSpans:
-    """The places of all figures of a text."""
     found = TokenSpans(set(), [])
     for match in _FIGURE.finditer(text) if _JOINT.search(text) else ():
         place = match.start()
@@ -74,7 +73,7 @@ def left_as_written(text: str) -> str | None:
 
 
 def _items(match: re.Match[str]) -> list[str]:
-    """The figures of a list or of sizes (2x4), which stand for themselves; else the whole one."""
+    """Return the numbers of a list or of sizes (2x4), which are read one by one, else the token."""
     written = match.group()
     if "x" in written and _SIZES.fullmatch(written):
         return written.split("x")
@@ -82,7 +81,7 @@ def _items(match: re.Match[str]) -> list[str]:
 
 
 def _is_list(match: re.Match[str]) -> bool:
-    """Whether commas part a list: 1,3-5 · 3,4 and 5 · 6-4,6-3, where 1,5 may be a decimal."""
+    """Return whether commas separate a list: 1,3-5 · 3,4 and 5 · 6-4,6-3. 1,5 may be a decimal."""
     written = match.group()
     behind = match.string[match.end() : match.end() + 1]
     if not _LIST.fullmatch(written) or behind.isalnum():

@@ -32,7 +32,7 @@ _BEHIND_I = rf"(?=[.,;:!?)\]\"\u201d]|$|\n| {one_of(_GOES_ON)} | [A-Z])"
 
 
 def value(numeral: str) -> int | None:
-    """1 .. 3999; None for what is not written as Romans did."""
+    """Return the value, 1 .. 3999; None if it is not written as Romans did."""
     if not numeral or not re.fullmatch(_NUMERAL, numeral):
         return None
     digits = [_VALUES[letter] for letter in numeral]

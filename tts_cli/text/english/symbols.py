@@ -23,7 +23,7 @@ def _signs(words: dict[str, str]) -> str:
 
 
 def _between(match: re.Match[str]) -> str | None:
-    """greater than; None between words, where > may part the steps of a menu, and * is a mark."""
+    """greater than; None between words, where > may separate steps of a menu and * is a mark."""
     sign = match.group().strip()
     is_term = _TERM.search(match.string[max(0, match.start() - 2) : match.end() + 2])
     return f" {BETWEEN[sign]} " if is_term or sign not in _LOOSE else None

@@ -48,7 +48,7 @@ def _clock(hour: int, minute: int, is_alone: bool) -> str:
 
 
 def _half(match: re.Match[str]) -> str:
-    """A M or P M, with the full stop that ends the sentence as well."""
+    """A M or P M, and the full stop if it also ends the sentence."""
     half = match.groupdict().get("half")
     if not half:
         return ""
@@ -58,13 +58,12 @@ def _half(match: re.Match[str]) -> str:
 
 
 def _and_seconds(clock: str, written: str | None) -> str:
-    """A time with its seconds, if there are any."""
     seconds = _trimmed(written or "")
     return f"{clock} and {counted(seconds, 'second')}" if seconds.strip("0") else clock
 
 
 def _trimmed(seconds: str) -> str:
-    """05.25, of 05,250: without trailing zeros."""
+    """05.25, for 05,250: without trailing zeros."""
     seconds = seconds.replace(",", ".")
     return seconds.rstrip("0").rstrip(".") if "." in seconds else seconds
 
@@ -87,7 +86,7 @@ def _time(match: re.Match[str]) -> str | None:
 
 
 def _instant(match: re.Match[str]) -> str | None:
-    """2024-03-15T10:30:00Z: a day, a time and how far it is from Greenwich's."""
+    """2024-03-15T10:30:00Z: a day, a time and its offset from UTC."""
     if (day := numeric(match)) is None:
         return None
     clock = _clock(int(match["h"]), int(match["m"]), is_alone=True)

@@ -1,4 +1,4 @@
-"""What is measured: 5 km, 70 MPH, 20 °C, 5'10", 30%, 5-10 kg, a 5 km run, 3 million km²."""
+"""Measures: 5 km, 70 MPH, 20 °C, 5'10", 30%, 5-10 kg, a 5 km run, 3 million km²."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tts_cli.text.english.words import (
 from tts_cli.text.rule import Rule, ends_sentence, one_of
 from tts_cli.text.tables import load_table
 
-# What is written -> the name of one.
+# Written unit -> its name in the singular.
 UNITS: dict[str, str] = dict(load_table("units")["units"])
 _LENGTH_UNITS = {unit: UNITS.get(unit, "inch") for unit in ("ft", "in", "mi", "yd", "m", "km")}
 _SQUARES = {
@@ -34,7 +34,7 @@ _SQUARES = {
     for unit, length in _LENGTH_UNITS.items()
     for dot in ("", ".")
 }
-# Capitals of two letters or more are units too, but for manuscripts, states and the like.
+# Capitals of two letters or more are units too, except for manuscripts, states and the like.
 UNITS |= {
     form: name
     for unit, name in tuple(UNITS.items())
@@ -96,7 +96,7 @@ def _raised(name: str, power: str | None) -> str:
 
 
 def _rate(match: re.Match[str]) -> str:
-    """Per second, per cubic meter, per one hundred kilometers; nothing for no rate."""
+    """per second, per cubic meter, per one hundred kilometers; "" without a rate."""
     if (per := match["per"]) is None:
         return ""
     name = _raised(PERIODS.get(per) or UNITS[per], match["per_power"])
@@ -135,7 +135,7 @@ def _measure(match: re.Match[str]) -> str | None:
 
 
 def _is_letter(match: re.Match[str]) -> bool:
-    """Whether a capital is a letter instead of a unit: Exit 12 W. toward Akron, runway 09L."""
+    """Return whether a capital is a letter and not a unit: Exit 12 W. toward Akron, runway 09L."""
     after = match.string[match.end() :]
     before = match.string[max(0, match.start() - 24) : match.start()].rstrip()
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
@@ -153,7 +153,7 @@ def _is_millions(match: re.Match[str]) -> bool:
 
 
 def _pair(match: re.Match[str]) -> str | None:
-    """The same measured twice: two hundred grams or seven ounces."""
+    """Two units of one quantity: two hundred grams or seven ounces."""
     if match["high"] in ("10", "100", "1000"):
         return None
     parts = ((match["low"], match["unit"]), (match["high"], match["other"]))

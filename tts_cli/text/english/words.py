@@ -1,7 +1,7 @@
 """Numbers in words, as Americans say them: no "and" inside, no hyphens ("forty two").
 
-A few lines of our own instead of a library: num2words writes "one hundred and one" and "forty-two",
-so every result would need edits; inflect takes 8 s to import. The tests compare with num2words.
+No library is used: num2words writes "one hundred and one" and "forty-two", so every result would
+need edits; inflect takes 8 s to import. The tests compare with num2words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNS: dict[str, str] = _TABLES["fractions"]
 SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 # Patterns of what `quantity` reads. An amount: 1,234.5 or 1234 or .5; none starts inside another.
 SPACE = "[ \u00a0\u202f]"
-DASH = "[-\u2010\u2011\u2013]"  # with spaces around it is a pause
+DASH = "[-\u2010\u2011\u2013]"  # a dash with spaces around it is a pause
 START = r"(?<!\w)"
 NO_PRICE = rf"{START}(?<![$£€^])"
 _WHOLE = (
@@ -38,13 +38,13 @@ _WHOLE = (
 AMOUNT = rf"(?:{_WHOLE}(?:\.[0-9]{{1,20}})?|(?<![\w.])\.[0-9]{{1,20}})"
 # Groups as in India: 1,00,000. Without a zero after a comma it may be a list: 1,64,256.
 LAKHS = r"[0-9]{1,2}(?:,[0-9]{2}){1,5},[0-9]{3}(?![0-9])"
-# A comma before the decimals, where a unit or a currency tells that it is one: 1,5 kg.
-# So for the points between groups: 1.000.000 €.
+# A comma before the decimals, if a unit or a currency shows that it is one: 1,5 kg.
+# Likewise for points between groups: 1.000.000 €.
 COMMA = (
     r"(?:[0-9]{1,3}(?:(?:[. \u00a0\u202f][0-9]{3}){1,5}|[0-9]{0,6}),[0-9]{1,2}"
     r"|[0-9]{1,3}(?:\.[0-9]{3}){2})(?![.,]?[0-9])"
 )
-# A point between groups, where a currency of Europe tells that it is one: 12.500 euros.
+# A point between groups, if a currency of Europe shows that it is one: 12.500 euros.
 POINTED = "[1-9][0-9]{0,2}\\.[0-9]{2}0"
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
 SIGN = r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
@@ -108,14 +108,13 @@ def plural(word: str) -> str:
 
 
 def spelled(digits: str) -> str:
-    """One digit after the other."""
+    """Digit by digit."""
     return " ".join(DIGITS[int(digit)] for digit in digits)
 
 
 def whole(digits: str) -> str:
-    """A whole number as a count: twenty five hundred, one thousand nine hundred sixty three.
-
-    Numbers with a leading zero, and those of more than 18 digits, are read digit by digit.
+    """Return a whole number as a count: twenty five hundred, one thousand nine hundred sixty three.
+    Numbers with a leading zero or more than 18 digits are read digit by digit.
     """
     number = int(digits)
     if len(digits) > 18 or (len(digits) > 1 and digits[0] == "0"):
@@ -126,7 +125,7 @@ def whole(digits: str) -> str:
 
 
 def code(digits: str) -> str:
-    """A number that names something, as in A320: three twenty."""
+    """Return a number that names something, as in A320: three twenty."""
     if digits[0] == "0" or len(digits) > 4:
         return spelled(digits)
     if len(digits) < 3 or digits.endswith("00"):
@@ -136,14 +135,14 @@ def code(digits: str) -> str:
 
 
 def plain(written: str) -> str:
-    """An amount without separators between its groups of digits, with a decimal point."""
+    """Return an amount without separators between groups of digits, with a dot as decimal point."""
     if re.fullmatch(COMMA, written):
         written = written.replace(".", "").replace(",", ".")
     return re.sub("[^0-9.]", "", written)
 
 
 def amount(written: str) -> str:
-    """What PRICE matches: 1,234.5 or .5 or 1,5."""
+    """Return a match of PRICE in words: 1,234.5 or .5 or 1,5."""
     before, point, after = plain(written).partition(".")
     if len(before) < len(re.split(r"\.|,[0-9]{1,2}$", written)[0]):
         said = cardinal(int(before))
@@ -153,9 +152,7 @@ def amount(written: str) -> str:
 
 
 def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
-    """one half, three quarters, two thirds; else "seven over thirty", but where the denominator is
-    written as an ordinal (1/17th).
-    """
+    """one half, three quarters; "seven over thirty" unless written as an ordinal (1/17th)."""
     if _is_saying(above, below) and not is_ordinal:
         return f"{cardinal(above)} {cardinal(below)}"
     if above == below and not is_ordinal:
@@ -167,12 +164,12 @@ def fraction(above: int, below: int, is_ordinal: bool = False) -> str:
 
 
 def _is_saying(above: int, below: int) -> bool:
-    """Whether above/below is read without a word between them: 24/7, a 60/40 split."""
+    """Return whether above/below is read without a word between them: 24/7, a 60/40 split."""
     return (above, below) in _SAYINGS or (above + below == 100 and above % 5 == 0 < above < 100)
 
 
 def is_fraction(above: int, below: int) -> bool:
-    """Whether above/below has one reading: 3/4, 24/7, a blood pressure of 120/80, but not 12/19."""
+    """Return whether above/below has one reading: 3/4, 24/7, 120/80, but not 12/19."""
     if _is_saying(above, below) or above == below <= 100:
         return True
     if 60 <= above <= 260 and 30 <= below <= 160:
@@ -181,8 +178,8 @@ def is_fraction(above: int, below: int) -> bool:
 
 
 def is_range(low: str, high: str, may_fall: bool = False) -> bool:
-    """Whether two numbers with a dash between them are a range: 5-10, but not 46-1996 or 10-05; or
-    a score, where they may fall: 22-4, 300-131.
+    """Return whether two numbers with a dash between them are a range: 5-10, but not 46-1996 or
+    10-05. With `may_fall` they may be a score: 22-4, 300-131.
     """
     if not re.fullmatch("[0-9.,]+-[0-9.,]+", f"{low}-{high}"):
         return True  # fractions and signs
@@ -197,7 +194,7 @@ def is_range(low: str, high: str, may_fall: bool = False) -> bool:
 
 
 def quantity(written: str) -> str:
-    """What QUANTITY matches: an amount or a fraction, perhaps with a sign."""
+    """Return a match of QUANTITY in words: an amount or a fraction, perhaps with a sign."""
     sign = SAID_SIGNS.get(written[0], "")
     written = written.lstrip("-+\u2212")
     if not written.isascii():
@@ -214,20 +211,18 @@ def quantity(written: str) -> str:
 
 
 def counted(written: str, name: str) -> str:
-    """How many of something there are: one second, 2.5 seconds."""
+    """Return a number with its unit: one second, 2.5 seconds."""
     number = written.lstrip("0") or "0"
     return f"{amount(number)} {name}{'' if is_one(number) else 's'}"
 
 
 def has_article(match: re.Match[str]) -> bool:
-    """Whether "a" or "an" comes before a match: its unit is then singular."""
+    """Return whether "a" or "an" comes before a match, whose unit is then singular."""
     return _ARTICLE.search(match.string, max(0, match.start() - 4), match.start()) is not None
 
 
 def is_before_noun(match: re.Match[str]) -> bool:
-    """Whether a match describes the noun after it: a ten mile walk, the four billion dollar price,
-    but the two dollars that he paid.
-    """
+    """Return whether a match describes the noun after it, as in "a ten mile walk"."""
     start = match.start()
     return has_article(match) or (
         _DETERMINER.search(match.string, max(0, start - 16), start) is not None
@@ -236,6 +231,6 @@ def is_before_noun(match: re.Match[str]) -> bool:
 
 
 def is_one(written: str) -> bool:
-    """Whether the unit of a number is singular: 1 mile, 1/2 mile, but 1.5 miles."""
+    """Return whether the unit of a number is singular: 1 mile, 1/2 mile, but 1.5 miles."""
     above, _, below = (written := written.lstrip("-+\u2212")).partition("/")
     return _SINGULAR.fullmatch(written) is not None and not (below and int(above) > int(below))
