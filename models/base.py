@@ -1,8 +1,8 @@
 """The types every speech model and the engine agree on.
 
-A family's model is a `SpeechModel` (`models/slots/model.py`). Each request is laid out as a
-`Prompt`; the engine prefills prompts into slots, steps all slots together one frame at a time, and
-hands finished codes to the vocoder. Nothing here knows a family by name.
+A family's model is a `SpeechModel` (`models/slots/model.py`). Each request becomes a `Prompt`; the
+engine prefills prompts into slots, steps all slots together one frame at a time, and passes
+finished codes to the vocoder. Nothing here depends on a family.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing add
 
 @contextmanager
 def library_errors(made: type[Exception], message: str) -> Iterator[None]:
-    """Raise `made` for any error of a library written in Rust: its errors, which have no class of
-    their own, and its panics, which are not an `Exception`.
+    """Raise `made` for any error of a library written in Rust: its errors, which have no class
+    of their own, and its panics, which are not an `Exception`.
     """
     try:
         yield
@@ -48,7 +48,7 @@ REFERENCE = -3  # of a codec id: REFERENCE - r is the sum of reference frame r's
 
 @dataclass(frozen=True)
 class Voice:
-    """A voice to clone, as its checkpoint encoded it. Two are equal when their digests are."""
+    """A voice to clone, as its checkpoint encoded it. Voices with the same digest are equal."""
 
     embedding: Tensor = field(compare=False, repr=False)  # (D,) float32 on the CPU
     codes: Tensor | None = field(compare=False, repr=False)  # (R, K) int64 on the CPU; None: xvec
@@ -63,7 +63,9 @@ class Voice:
         return 0 if self.codes is None else len(self.codes)
 
     def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
-        """The codes (R, K) of mode icl. Raises RequestError if they do not fit the checkpoint."""
+        """Return the codes (R, K) of mode icl. Raises RequestError if they do not fit the
+        checkpoint.
+        """
         codes = self.codes
         if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
             shape = None if codes is None else tuple(codes.shape)
@@ -100,7 +102,7 @@ class SpeechRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request laid out: what prefill needs, in plain Python values."""
+    """The layout of a request: the input of prefill, in plain Python values."""
 
     text_ids: list[int]  # one per prompt position, or NO_ID
     codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
@@ -112,7 +114,7 @@ class Prompt:
 
     @property
     def num_tokens(self) -> int:
-        """Prompt positions the talker's cache must hold before the first frame."""
+        """Prompt positions in the talker's cache before the first frame."""
         return len(self.text_ids)
 
     @property
@@ -134,7 +136,7 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True)
 class Licence:
-    """Terms of a checkpoint's weights that a user must have accepted before they are used."""
+    """Terms of a checkpoint's weights that a user must accept before they are used."""
 
     name: str
     terms: str  # what matters most, in plain words, and where the whole text is
@@ -142,7 +144,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a checkpoint offers, for messages, `voices` and the report."""
+    """Features of a checkpoint, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
     type: str  # custom_voice, voice_design, base, dual_ar; for messages only
@@ -172,7 +174,7 @@ class ModelInfo:
 
     @property
     def frame_s(self) -> float:
-        """Seconds of audio one frame holds."""
+        """Seconds of audio per frame."""
         return self.samples_per_frame / self.sample_rate_hz
 
     @property

@@ -1,4 +1,4 @@
-"""Every operation at the models' shapes, mostly 0.6B's: what `kernels.bench` times."""
+"""The cases of `kernels.bench`: every operation at the models' shapes, mostly 0.6B's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ Inputs = dict[str, Any]  # tensors, or tuples of them, by the operation's names;
 
 
 def tensors_of(inputs: Inputs) -> Iterator[Tensor]:
-    """All tensors among the inputs."""
     for value in inputs.values():
         parts = value if isinstance(value, tuple) else (value,)
         yield from (part for part in parts if isinstance(part, Tensor))
@@ -53,7 +52,6 @@ class Case(NamedTuple):
     moved: int = 0  # bytes read and written by one call; 0: all inputs and outputs once
 
     def run(self, inputs: Inputs) -> tuple[Tensor, ...]:
-        """One call; everything it writes."""
         first, *others = inputs
         named = {name: inputs[name] for name in others}
         out = self.op(inputs[first], **named, **self.options)
@@ -96,7 +94,7 @@ def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _row_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Products of a step that our kernels make: in bfloat16, for a limited number of rows."""
+    """Products of a step by our kernels: in bfloat16, for a limited number of rows."""
 
     def case(op: Callable[..., Tensor], name: str, columns: int, width: int) -> Case:
         second = "gate_up" if op is row_swiglu else "weight"
@@ -234,8 +232,8 @@ def _frame_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """64 frames of each row: a convolution of the first block, and the end of the last one; batches
-    above 32 are decoded in pieces.
+    """64 frames of each row: a convolution of the first block, and the end of the last one.
+    Batches above 32 are decoded in pieces.
     """
     batch, wide, narrow = min(batch, 32), 768, 96
     steps, samples = 64 * 32, 64 * 1920
@@ -278,7 +276,6 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def all_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Every case with `batch` rows."""
     for build in (
         *(_layer_cases, _row_cases, _attention_cases, _prefill_cases),
         *(_draw_cases, _frame_cases, _vocoder_cases),

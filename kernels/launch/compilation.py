@@ -27,7 +27,6 @@ class Compilation:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled kernels."""
     return Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
 
 
@@ -38,8 +37,7 @@ def use_cache_folder(folder: Path) -> None:
 
 @contextmanager
 def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
-    """Count kernels inside a `with` block; `on_compiled` is called after each that was compiled.
-
+    """Count kernels inside a `with` block; `on_compiled` is called after each compilation.
     Without Triton, or without its listener, nothing is counted.
     """
     found, mutex = Compilation(), Lock()

@@ -12,14 +12,16 @@ ALIGNMENT_BYTES = 16  # of what the copy engine reads
 
 
 def use_descriptors(tensor: Tensor) -> bool:
-    """Whether an operation on `tensor` runs a kernel made for the copy engine. Its tiles need more
-    shared memory than some GPUs have, and were never measured without the engine.
+    """Whether an operation on `tensor` runs a kernel made for the copy engine. Its tiles need
+    more shared memory than some GPUs have, and were never measured without the engine.
     """
     return use_triton(tensor) and (not tensor.is_cuda or has_copy_engine(tensor.device))
 
 
 def described(tensor: Tensor, *block: int) -> Any:
-    """A descriptor of blocks of a tensor. Outside of it they read zeros and store nothing."""
+    """A descriptor of blocks of a tensor. Blocks read zeros outside of it and store nothing
+    there.
+    """
     shape, strides = list(tensor.shape), list(tensor.stride())
     for dim in reversed(range(len(shape) - 1)):
         if shape[dim] == 1:  # its stride may be anything in PyTorch

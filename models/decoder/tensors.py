@@ -10,7 +10,7 @@ from models.decoder.config import TransformerConfig
 
 
 class LayerNames(NamedTuple):
-    """What a family calls the weights of a layer, without `.weight`."""
+    """A family's names of the weights of a layer, without `.weight`."""
 
     qkv: Sequence[str]  # three, or one of them all
     o: str
@@ -32,10 +32,8 @@ def add_layers(
     names: LayerNames,
     has_scales: bool = False,
 ) -> None:
-    """Add the last norm and the layers of a stack.
-
-    Args:
-        theirs: what all its names begin with, a dot at its end included.
+    """Add the last norm and the layers of a stack. `theirs`: prefix of its names, with a dot at
+    the end.
     """
     width, head = sizes.width, sizes.head_dim
     queries, keys = sizes.num_heads * head, sizes.num_kv_heads * head

@@ -25,9 +25,9 @@ class Room:
 def room_for(
     asked: int, free: int, slot_bytes: int, choices: Sequence[int], work: Callable[[int], int]
 ) -> Room:
-    """The number of rows up to those asked for that fit, and the largest choice of work with them.
+    """Return the number of rows, up to `asked`, that fit, and the largest choice of work with them.
 
-    More rows at a time are worth more than more audio decoded at a time: a smaller choice is taken
+    More concurrent rows are worth more than more audio decoded at a time: a smaller choice is taken
     if the larger one would leave fewer rows.
 
     Args:

@@ -32,7 +32,7 @@ STACK_NAMES = {"max_positions": "max_steps"}  # in codec.json
 
 
 class TensorNames(NamedTuple):
-    """The beginnings of a family's tensor names."""
+    """The prefixes of a family's tensor names."""
 
     talker: str  # of layers, the last norm and the text embedding
     predictor: str  # of layers, the last norm, the embedding and the head
@@ -40,7 +40,7 @@ class TensorNames(NamedTuple):
 
 
 class RecentCodes(NamedTuple):
-    """The rule by which a first code is drawn again if recent codes have it too."""
+    """The rule by which a first code is drawn again if recent codes contain it."""
 
     num_codes: int = 10  # that it is compared with
     temperature: float = 1.0
@@ -79,7 +79,7 @@ class DualARConfig(FamilyConfig):
 
     @property
     def eos(self) -> int:
-        """The end of speech among the talker's logits: after the first codes."""
+        """The id of end of speech among the talker's logits: after the first codes."""
         return self.codebook_size
 
     @property
@@ -127,7 +127,6 @@ class CodecConfig(DecoderSizes):
 
     @property
     def encoded(self) -> TransformerConfig:
-        """The encoder's transformer over frames."""
         return self.encoder_frames or self.frames
 
     @classmethod
@@ -141,10 +140,8 @@ class CodecConfig(DecoderSizes):
 
     @classmethod
     def from_folder(cls, folder: Path) -> CodecConfig:
-        """The configuration of a converted codec.
-
-        Raises:
-            CheckpointError: there is none, or a key is missing or wrong.
+        """Return the configuration of a converted codec. Raises CheckpointError: a key or the
+        file is missing or wrong.
         """
         if not (folder / WEIGHTS_FILE).is_file():
             if (folder / PICKLED_FILE).is_file():
@@ -157,14 +154,13 @@ class CodecConfig(DecoderSizes):
 
     @classmethod
     def from_file(cls, path: Path) -> CodecConfig:
-        """Read `codec.json`. Raises CheckpointError naming a key that is missing or wrong."""
+        """Read `codec.json`. Raises CheckpointError."""
         root = Section.from_file(path)
         extra = _read_stack(root, "encoder_frames") if root.has("encoder_frames") else None
         frames, steps = (_read_stack(root, name) for name in ("frames", "steps"))
         return root.fill(cls, frames=frames, steps=steps, encoder_frames=extra)
 
     def as_json(self) -> dict[str, Any]:
-        """The content of `codec.json`."""
         return {
             name: _stack_json(value) if isinstance(value, TransformerConfig) else value
             for name in _JSON_ORDER.split()
@@ -173,7 +169,9 @@ class CodecConfig(DecoderSizes):
 
 
 def _read_stack(root: Section, name: str) -> TransformerConfig:
-    """A transformer whose query heads fill its width; so do its key heads, unless it names less."""
+    """Read a transformer whose query heads fill its width; so do its key heads, unless it names
+    fewer.
+    """
     section = root.section(name)
     width, head_dim = (section.get(key, Size) for key in ("width", "head_dim"))
     if width % head_dim:

@@ -33,11 +33,7 @@ def labels(texts: Sequence[TimedText], form: str) -> str:
 
 
 def cue_sheet(title: str, author: str, tracks: Sequence[tuple[str, str]]) -> str:
-    """Return a cue sheet of files that are played one after the other.
-
-    Args:
-        tracks: name of the file and title.
-    """
+    """Return a cue sheet of consecutive files. `tracks`: name of the file and title."""
     lines = [f'TITLE "{_quoted(title)}"']
     lines += [f'PERFORMER "{_quoted(author)}"'] if author else []
     for number, (name, track) in enumerate(tracks, 1):

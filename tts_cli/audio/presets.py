@@ -69,11 +69,8 @@ class Preset:
         return setting != "loudness" or bool(value == self.settings[setting])
 
     def next_target(self, target: LevelTarget, facts: AudioFacts) -> LevelTarget | None:
-        """Return the target of another attempt; None: no other target would help.
-
-        Args:
-            target: of this attempt.
-            facts: of the encoded file.
+        """Return the target of another attempt, given this one's; None: no other target would
+        help.
         """
         level_db, better = facts.level_db(self.measure), target
         over_db = (facts.peak_dbtp or self.peak_dbtp) - self.peak_dbtp
@@ -85,7 +82,6 @@ class Preset:
         return None if better == target else better
 
     def checks(self, facts: AudioFacts) -> list[LimitCheck]:
-        """Compare a file with every limit."""
         kbps = facts.mp3_kbps[0] if len(facts.mp3_kbps) == 1 else 0
         found = [
             _one_of("format", facts.format, self.formats),
@@ -143,7 +139,6 @@ class Preset:
 
 @cache
 def preset_of(name: str) -> Preset:
-    """Return the preset of this name."""
     table = read_table(Path(__file__).with_suffix(".toml"))[name]
     settings, limits = _with_tuples(table["settings"]), _with_tuples(table["limits"])
     return Preset(name, settings, **limits)

@@ -69,8 +69,6 @@ class PostProcessReport:
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """The post-processing of every row of a run."""
-
     highpass_hz: float | None = None
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
@@ -82,7 +80,6 @@ class PostProcessing:
 
     @classmethod
     def of(cls, config: RunConfig) -> PostProcessing:
-        """Return the post-processing of a run's settings."""
         return cls(
             config.highpass,
             config.trim,
@@ -92,8 +89,8 @@ class PostProcessing:
         )
 
     def hashed_values(self) -> dict[str, Any]:
-        """Return the values that tell two files of the same speech apart, by the names in their
-        hash. A step that is not used has None, and the hash does not contain it.
+        """Return the values in which two files of the same speech can differ, by the names in
+        their hash. A step that is not used has None, and the hash does not contain it.
         """
         target, pace = self.target, self.pace
         return {
@@ -209,15 +206,11 @@ def require_levels(flag: str) -> None:
 
 
 def highpass(samples: Array, rate_hz: int, cutoff_hz: float) -> Array:
-    """Attenuate frequencies below a cutoff, by 6 dB there.
+    """Attenuate frequencies below a cutoff, by 6 dB there: (n,) float32 to (n,) float32, which may
+    exceed [-1, 1].
 
     The filter runs forwards and backwards: it adds no delay, and a DC offset makes no thump at the
     first sample.
-
-    Args:
-        samples: (n,) float32.
-    Returns:
-        (n,) float32; may exceed [-1, 1].
     """
     # Long enough for the filter's own transient to decay.
     pad = min(len(samples) - 1, round(3 * rate_hz / cutoff_hz))

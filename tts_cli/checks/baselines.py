@@ -83,8 +83,8 @@ def letters_per_second(take: JournalEntry) -> float | None:
 
 
 def pace(take: JournalEntry) -> float | None:
-    """Return the same with stops counted as letters, and signs of scripts of syllables or words
-    counted as several.
+    """Return the same with stops counted as letters, and characters of syllabic or logographic
+    scripts counted as several.
     """
     seconds = speech_s(take)
     if seconds is None:
@@ -97,8 +97,8 @@ def pace(take: JournalEntry) -> float | None:
 
 
 def speech_s(take: JournalEntry) -> float | None:
-    """Return seconds of speech, without silence at the ends and between parts; None for short and
-    unknown texts.
+    """Return seconds of speech, without silence at the ends and between parts; None for short
+    and unknown texts.
     """
     if take.finish_reason is Finish.WORDLESS or (take.letters or 0) < MIN_LETTERS:
         return None
@@ -108,8 +108,9 @@ def speech_s(take: JournalEntry) -> float | None:
 
 
 def unexpected_silence_s(take: JournalEntry) -> float:
-    """Return the longest near-silence between two sounds, 0 if it can be a pause of the text or a
-    joint of parts. Only the longest one is known, so that a shorter one next to a pause is missed.
+    """Return the longest near-silence between two sounds, 0 if it can be a pause of the text or
+    a joint of parts. Only the longest one is known, so that a shorter one next to a pause is
+    missed.
     """
     gaps, silence_s = _gaps_s(take), take.silence_inside_s or 0.0
     is_asked = bool(gaps) and silence_s <= max(gaps) + _JOINT_SLACK_S
@@ -117,7 +118,6 @@ def unexpected_silence_s(take: JournalEntry) -> float:
 
 
 def _gaps_s(take: JournalEntry) -> list[float]:
-    """Return the pauses between the parts of a take."""
     places = zip(take.parts, take.parts[1:], strict=False)
     return [max(0.0, after["start_s"] - part["end_s"]) for part, after in places]
 
@@ -135,8 +135,8 @@ def length_ratio(transcript: Transcript) -> float:
 
 
 def voice_of(take: JournalEntry) -> Hashable:
-    """Return a key of the takes that should sound alike: those of a name, a recording, a row that
-    others follow, or a description.
+    """Return a key of the takes that should sound alike: those of a name, a recording, a row
+    that others follow, or a description.
     """
     for name in ("voice", "ref_sha256", "anchor", "instruct"):
         if value := getattr(take, name):
@@ -191,11 +191,7 @@ _UNKNOWN = RobustStats(1.0, math.inf)  # of errors: any value is usual
 
 
 class VoiceBaselines:
-    """Usual values of every voice.
-
-    Args:
-        takes: the current takes of a folder; those that are not ok do not count.
-    """
+    """Usual values of every voice, by the takes of a folder that are current and ok."""
 
     def __init__(self, takes: Iterable[Evidence]) -> None:
         values: dict[VoiceMeasure, dict[Hashable, list[float]]] = {

@@ -44,7 +44,6 @@ class FolderRow:
 
     @property
     def file(self) -> TakeFile:
-        """The current take and its file."""
         return self.files[self.chosen]
 
     @property
@@ -55,8 +54,6 @@ class FolderRow:
 
 @dataclass
 class FolderAudio:
-    """The result of `read_folder`."""
-
     path: Path
     rows: list[FolderRow]  # in natural order of their ids
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
@@ -67,12 +64,7 @@ class FolderAudio:
 
 
 def read_folder(out: Path) -> FolderAudio:
-    """Read journal and runs, and find the audio files.
-
-    Raises:
-        UsageError: it is not an output folder.
-        SetupError: its files cannot be read.
-    """
+    """Read journal and runs, and find the audio files. Raises UsageError, SetupError."""
     journal = out / JOURNAL_NAME
     try:
         if not out.is_dir():
@@ -140,8 +132,8 @@ def _row(out: Path, row_id: str, by_number: dict[int, _Entry]) -> FolderRow:
 
 
 def _chosen(entries: Sequence[_Entry]) -> int:
-    """Return the place of the current take: the last that became the row's file, or failed to; else
-    the last that is ok.
+    """Return the index of the current take: the last that became the row's file, or failed to;
+    else the last that is ok.
     """
     own = [place for place, one in enumerate(entries) if one.take.role is not Role.EXTRA]
     ok = [place for place, one in enumerate(entries) if one.take.is_ok and one.take.path]
@@ -149,8 +141,8 @@ def _chosen(entries: Sequence[_Entry]) -> int:
 
 
 def _path(out: Path, take: JournalEntry, is_current: bool) -> str | None:
-    """Return the path of a take's file: by its line or its number. Only the current take may have
-    the name of the row.
+    """Return the path of a take's file: by its line or its number. Only the current take may
+    have the name of the row.
     """
     if take.path is None:
         return None

@@ -57,7 +57,6 @@ class LayoutContext:
     extras: Sequence[str]  # names of extra columns
 
     def columns(self, row: ExportRow) -> dict[str, Any]:
-        """Return the columns of a row."""
         return row.columns(self.audio.rate_hz, self.extras)
 
     def place(self, row: ExportRow, folder: str) -> str:
@@ -83,8 +82,8 @@ class Layout:
         """Add a row to a split.
 
         Raises:
-            RowError: that is not possible; nothing of the row was added.
-            OSError: nothing can be written any more.
+            RowError: it cannot be added; nothing of the row was added.
+            OSError: nothing more can be written.
         """
         raise NotImplementedError
 
@@ -138,8 +137,6 @@ class LJSpeech(Layout):
 
 
 class NeMo(Layout):
-    """Manifests of NVIDIA NeMo."""
-
     def __init__(self, context: LayoutContext) -> None:
         super().__init__(context)
         self._numbers = {voice: number for number, voice in enumerate(context.voices)}

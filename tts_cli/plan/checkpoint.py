@@ -35,10 +35,8 @@ INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
 
 
 def sample_voice() -> Path:
-    """Return the folder of the sample voice, in the checkout or inside the installed package.
-
-    Raises:
-        SetupError: it is missing, so the installation is incomplete.
+    """Return the folder of the sample voice, in the checkout or in the package. Raises
+    SetupError.
     """
     package = Path(__file__).resolve().parents[1]
     installed = package / INSTALLED_FOLDER
@@ -118,7 +116,6 @@ log = logging.getLogger(__name__)
 
 
 def consent_file() -> Path:
-    """Return the path of the file of accepted licences."""
     return users_folder("XDG_CONFIG_HOME", ".config") / "licences.json"
 
 
@@ -131,12 +128,8 @@ def accepted_on(licence: Licence) -> str | None:
 
 
 def require_consent(licence: Licence | None, config: RunConfig) -> None:
-    """Require that a licence is accepted; `--accept-licence` accepts it for good.
-
-    Args:
-        licence: of the weights to use; None: they need no consent.
-    Raises:
-        UsageError: it was never accepted; the message contains its terms.
+    """Require that a licence is accepted; `--accept-licence` accepts it for good. None: no
+    consent is needed. Raises UsageError, whose message contains the terms.
     """
     if licence is None or accepted_on(licence) is not None:
         return
@@ -151,12 +144,7 @@ def require_consent(licence: Licence | None, config: RunConfig) -> None:
 
 
 def approved_info(config: RunConfig) -> ModelInfo:
-    """Describe the run's checkpoint and require consent to its licence.
-
-    Raises:
-        SetupError: the checkpoint cannot be read.
-        UsageError: its licence was never accepted.
-    """
+    """Describe the run's checkpoint and require consent. Raises SetupError, UsageError."""
     info = read_info(config)
     require_consent(info.licence, config)
     return info
@@ -201,8 +189,6 @@ def _read() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A checkpoint on this machine."""
-
     name: str  # value for --model, or "sample voice"
     family: str
     path: str
@@ -218,7 +204,6 @@ class StoredModel:
         return f"{self.licence.name}, " + (f"accepted on {day}" if day else "not accepted yet")
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
         licence = self.licence
         return {
             "model": self.name,
@@ -232,18 +217,14 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """A downloaded checkpoint."""
-
     folder: Path
     family: str
     next_step: str | None  # command to run before it can be used; None: it is ready
 
 
 def stored_models() -> list[StoredModel]:
-    """Return the sample voice and every supported checkpoint in the hub's cache.
-
-    Raises:
-        SetupError: the sample voice is missing.
+    """Return the sample voice and every supported checkpoint in the hub's cache. Raises
+    SetupError.
     """
     sample = sample_voice()
     size = sum(path.stat().st_size for path in sample.rglob("*") if path.is_file())

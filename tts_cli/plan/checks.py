@@ -72,7 +72,7 @@ class CheckedRows:
 
         Raises:
             ManifestError: the manifest cannot be read.
-            StoppedEarly: it has changed since it was read first.
+            StoppedEarly: it has changed since the first reading.
         """
         out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
@@ -130,9 +130,7 @@ def require_speakable(info: ModelInfo) -> None:
 
 
 def require_possible(config: RunConfig, info: ModelInfo) -> None:
-    """Check the settings without a manifest. Raises UsageError, SetupError: no row can be
-    synthesized with them.
-    """
+    """Check the settings without a manifest. Raises UsageError, SetupError: they suit no row."""
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
     PostProcessing.of(config).require_packages()
@@ -229,8 +227,8 @@ class RowValidator:
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
     def validated(self, row: Row) -> Row | BadRow:
-        """Return a row with its character's voice, or the invalid row with its problem. Recordings
-        are checked later, when the row is resolved.
+        """Return a row with its character's voice, or the invalid row with its problem.
+        Recordings are checked later, when the row is resolved.
         """
         try:
             row = row if row.character is None else self._with_voice(row, row.character)
@@ -293,7 +291,6 @@ class RowValidator:
         return replace(found or Row(1, 1, "", "."), voice=speaker)
 
     def _speaker(self, name: str) -> str | None:
-        """Return the speaker or voice file of this name, or None."""
         if self.info.takes_voice_files:
             return name if self.voices.path_of(name) is not None else None
         same = (voice for voice in self.info.voices if voice.casefold() == name.casefold())
@@ -315,7 +312,7 @@ class RowValidator:
         return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:
-        """Return the remedy that gives a character a voice, as a user can type it."""
+        """Return the remedy that gives a character a voice, in words that a user can type."""
         field, value = "instruct", "DESCRIPTION"
         if self.info.takes_voice_files:
             field, value = "ref_audio", "FILE"
@@ -345,7 +342,7 @@ class RowFilter:
 
     Args:
         values: `RunConfig.only`; empty: every row is selected.
-        out: the output folder, which knows the suspects; None: there is none.
+        out: the output folder, which knows the suspects, or None.
     Raises:
         UsageError: a file of ids cannot be read, or the suspects are not known.
     """
@@ -388,10 +385,8 @@ class RowFilter:
         return is_named or id_hash(row_id) in self._marked
 
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
-        """Raise UsageError with the nearest ids if no row has one of the names.
-
-        Args:
-            ids: of the manifest's rows; read only for that message.
+        """Raise UsageError with the nearest of the manifest's ids if no row has one of the
+        names.
         """
         strays = [name for name, has_met in self._ids.items() if not has_met]
         strays += [name for name, _ in self._patterns if name not in self._met]
@@ -415,11 +410,8 @@ def _with_journal(out: Path | None, name: str) -> Path:
 
 
 def reviewed(out: Path | None, name: str) -> set[int]:
-    """Return the id hashes of rows whose current take has a state of `REVIEWED`.
-
-    Raises:
-        UsageError: the folder has no journal or no decisions.
-        SetupError: they cannot be read.
+    """Return the id hashes of rows whose current take has a state of `REVIEWED`. Raises
+    UsageError (no journal or no decisions), SetupError.
     """
     out = _with_journal(out, name)
     if not (out / REVIEWS_NAME).is_file():
@@ -433,13 +425,10 @@ def reviewed(out: Path | None, name: str) -> set[int]:
 
 
 def suspects_of(out: Path | None) -> set[int]:
-    """Return the id hashes of rows that failed or whose current take is suspect, as
-    `tts-cli report` shows them: by the entry, compared with its voice in this folder, and by a
-    verdict in `checks.jsonl` about the same audio. The journal is read twice, not held in memory.
-
-    Raises:
-        UsageError: the folder has no journal.
-        SetupError: it cannot be read.
+    """Return the id hashes of rows that failed or whose current take is suspect, as in `tts-cli
+    report`: by the entry, compared with its voice in this folder, and by a verdict in
+    `checks.jsonl` about the same audio. The journal is read twice, not held in memory. Raises
+    UsageError (no journal), SetupError.
     """
     out = _with_journal(out, SUSPECTS)
     checks = {
@@ -481,7 +470,7 @@ def _read(path: str) -> list[str]:
 
 
 def nearest_ids(name: str, ids: Iterable[str]) -> str:
-    """Return the advice about the ids that are most similar to a name."""
+    """Return the advice about the ids most similar to a name."""
     matcher = SequenceMatcher(b=name, autojunk=False)
 
     def likeness(row_id: str) -> float:

@@ -120,10 +120,8 @@ class Ask:
                 self.joined = longer
 
     def sentence(self, given: str | None) -> tuple[str, str]:
-        """Return the text to generate the voice with, and its language.
-
-        Args:
-            given: the text of `--voice-text`.
+        """Return the text (`given` by `--voice-text`, or a row's) to generate the voice with,
+        and its language.
         """
         joined = self.joined if usual_s(self.joined) >= GOOD_S[0] else ""
         text = given or self.text or joined
@@ -131,7 +129,6 @@ class Ask:
 
     @property
     def shown(self) -> str:
-        """The character or description, for messages."""
         return whose(self.character, self.description)
 
 
@@ -163,8 +160,8 @@ class FreeVoices:
         return self.maker.info is not self.info
 
     def follow(self, others: FreeVoices) -> None:
-        """Give each row the voice that it has in `others` and count no rows, for requests that are
-        only compared.
+        """Give each row its voice in `others` and count no rows, for requests that are only
+        compared.
         """
         self._is_settled = True
         if self.config.free_voice == others.config.free_voice:
@@ -182,7 +179,7 @@ class FreeVoices:
         Args:
             is_split: returns whether a request would be split if it had a voice.
         Raises:
-            UsageError: rows ask for so many voices that it must be a mistake.
+            UsageError: rows ask for implausibly many voices.
         """
         if self._is_settled:
             return False
@@ -241,7 +238,6 @@ class FreeVoices:
         return ask
 
     def _voice(self, row: Row) -> str:
-        """Return the name of a row's voice."""
         key = (row.character, None if row.character else self._description(row))
         if key not in self._names:
             recipe = Recipe(*key, self.maker.info.identity, self.config.seed)
@@ -252,8 +248,8 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """Return a row's request with its generated voice, if `is_one`. Raises UsageError: the
-        voice's file is damaged.
+        """Return a row's request with its generated voice, if `is_one`. Raises UsageError:
+        damaged file.
         """
         if not is_free(request):
             return request
@@ -279,7 +275,6 @@ class FreeVoices:
             ask.lost += take.voice == ask.voice
 
     def count(self, request: SpeechRequest) -> None:
-        """Count a pending row."""
         if (ask := self.asks.get(request.voice or "")) is not None:
             ask.due += 1
 

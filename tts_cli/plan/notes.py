@@ -1,5 +1,5 @@
-"""Find what a user should know about rows that are synthesized nevertheless. Notes on a single row
-are texts; those on the rows of a manifest become events.
+"""Find what a user should know about rows that are synthesized nevertheless. Notes on a single
+row are texts; those on the rows of a manifest become events.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _PLAIN = re.compile(r"[A-Za-z ,.!?'\n-]*")  # no figures, no markup, no other le
 
 
 class Note(NamedTuple):
-    """A note on a row."""
-
     about: Event
     text: str = ""  # sentence about the row alone; empty: reported for many rows only
     kind: str = ""  # group in which rows are reported; empty: rows with the same text
@@ -137,11 +135,7 @@ class Notes:
     def of_due(
         self, row: Row, request: SpeechRequest, *, is_silent: bool, is_joined: bool
     ) -> Iterator[Note]:
-        """Yield the notes on a row that is pending.
-
-        Args:
-            is_joined: its audio is joined from pieces.
-        """
+        """Yield the notes on a pending row. `is_joined`: its audio is joined from pieces."""
         config, rule = self._config, self._split_rule
         has_own = row.max_frames is not None or row.max_seconds is not None
         if has_own and config.retry_failed and config.max_seconds is not None:

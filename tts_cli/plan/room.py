@@ -1,5 +1,5 @@
-"""Bound the capacity that the rows of a run need before they are tokenized, and check whether a row
-fits at all. Only rows near the limit are tokenized for that.
+"""Bound the capacity that the rows of a run need before they are tokenized, and check whether a
+row fits at all. Only rows near the limit are tokenized for that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class Needs:
 
     @classmethod
     def of(cls, tasks: Iterable[Task], info: ModelInfo) -> Needs:
-        """Return the capacity that tasks need."""
         needs = cls()
         for task in tasks:
             for piece in task.pieces:
@@ -61,11 +60,10 @@ class Needs:
             self.max_trailing = max(self.max_trailing, text)
 
     def fits(self, room: Needs) -> bool:
-        """Return whether slots and graphs of capacity `room` can hold each of these rows."""
+        """Return whether slots and graphs of capacity `room` suffice for each of these rows."""
         return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)
 
     def joined(self, other: Needs) -> Needs:
-        """Return the capacity for both."""
         sizes = {name: max(getattr(self, name), getattr(other, name)) for name in _SIZES}
         return replace(self, **sizes)
 

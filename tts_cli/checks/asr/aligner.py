@@ -1,7 +1,7 @@
 """The interface of aligners: takes and their words go in and times come out, in any order.
 
-An aligner gets the words and finds the path through the audio on which they fit best. It also finds
-one for a wrong text, or none; the score tells the two apart.
+An aligner gets the words and finds the path through the audio on which they fit best. It may also
+find one for a wrong text; the score tells the two apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_FOUND = "its words were not found in its audio"
 
 
 class Known(str, Enum):
-    """How the sounds of a word are known."""
+    """How the pronunciation of a word is known."""
 
     DICTIONARY = "dictionary"
     LETTERS = "letters"  # guessed from its letters
@@ -36,8 +36,6 @@ class Passage(NamedTuple):
 
 
 class AlignRequest(NamedTuple):
-    """A take to be aligned."""
-
     place: int  # in the list of the caller
     path: Path
     language: str | None  # code, such as `en`; None: unknown
@@ -81,7 +79,7 @@ class Aligner(Protocol):
     identity: Identity
 
     def run(self, requests: Iterable[AlignRequest | None]) -> Iterator[AlignResult]:
-        """Yield the result of every request, as they finish. A file that cannot be read has a
+        """Yield the result of every request, as they finish. A file that cannot be read gives a
         problem. None among the requests: do not wait for a full batch. Raises StoppedEarly.
         """
         ...

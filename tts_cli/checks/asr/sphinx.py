@@ -52,24 +52,14 @@ MIN_SCORE = 0.12
 
 
 class Sphinx(Processes[AsrRequest, AsrResult]):
-    """A `Recognizer`.
-
-    Args:
-        processes: at a time; None: one per core.
-    Raises:
-        SetupError: the package is not installed.
-    """
+    """A `Recognizer`. Raises SetupError: the package is not installed."""
 
     def __init__(self, processes: int | None = None) -> None:
         super().__init__(transcribe_one, identity_of("--asr"), processes)
 
 
 class SphinxAligner(Processes[AlignRequest, AlignResult]):
-    """An `Aligner`; see `Sphinx`.
-
-    Args:
-        flag: named in errors.
-    """
+    """An `Aligner`; see `Sphinx`. `flag`: named in errors."""
 
     def __init__(self, processes: int | None = None, flag: str = "--with") -> None:
         identity = replace(identity_of(flag), least_score=MIN_SCORE)
@@ -77,11 +67,7 @@ class SphinxAligner(Processes[AlignRequest, AlignResult]):
 
 
 def identity_of(flag: str) -> Identity:
-    """Return the installed version. Raises SetupError if there is none.
-
-    Args:
-        flag: named in errors.
-    """
+    """Return the installed version. Raises SetupError, whose message names `flag`."""
     require("asr", POCKETSPHINX, flag)  # its processes use it
     return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
@@ -108,8 +94,8 @@ def _words(samples: sound.Array) -> str:
 
 
 def search(decoder: Any, samples: sound.Array) -> bool:
-    """Run a decoder over (n,) float32 samples at 16 kHz. Return False, and do nothing, if they are
-    silent.
+    """Run a decoder over (n,) float32 samples at 16 kHz. Return False, without work, for
+    silence.
     """
     peak = float(np.abs(samples).max(initial=0.0))
     if peak == 0.0:
@@ -217,7 +203,7 @@ def _plain(word: str) -> str:
 
 
 def _entry(decoder: Any, word: str) -> tuple[str, Known] | None:
-    """Return the entry of a word in the dictionary, which is added by its letters if it is new."""
+    """Return the dictionary entry of a word. A new word is added by its letters."""
     if decoder.lookup_word(word) is not None:
         known = word not in _sounded
         return word, Known.DICTIONARY if known else Known.LETTERS
@@ -256,7 +242,7 @@ _LETTERS = re.compile(
 
 
 def sounded_out(word: str) -> str:
-    """Return phones of a word by its letters, roughly; empty if it has other than Latin letters."""
+    """Return phones of a word by its letters, roughly; empty if it has non-Latin letters."""
     letters = re.sub(r"(.)\1", r"\1", word.replace("'", "")) if len(word) > 3 else word
     if not re.fullmatch("[a-z]+", letters):
         return ""
