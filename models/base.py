@@ -55,7 +55,7 @@ class Voice:
     text: str | None  # transcript of the reference; None for xvec
     mode: str  # icl (embedding, codes and transcript) or xvec (embedding only)
     identity: str  # of the checkpoint that encoded it
-    digest: str  # hash of what it was made from: audio, mode, text, silence
+    digest: str  # hash of its source: audio, mode, text, silence
 
     @property
     def num_frames(self) -> int:
@@ -94,7 +94,7 @@ class SpeechRequest:
     ref_text: str | None = None
     clone_mode: str | None = None
     clone: Voice | None = None  # the encoded reference; the voice of a base checkpoint
-    # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
+    # Other settings that change its bits (`fix_shapes`); None: its batch mates change them.
     shapes: str | None = field(default=None, metadata={"as_before": None})
     # The text with the spaces that it was written with, by which it is cut; None: all are plain.
     spaced: str | None = field(default=None, metadata={"as_before": None})
@@ -139,7 +139,7 @@ class Licence:
     """Terms of a checkpoint's weights that a user must accept before they are used."""
 
     name: str
-    terms: str  # what matters most, in plain words, and where the whole text is
+    terms: str  # the main terms, in plain words, and where the whole text is
 
 
 @dataclass(frozen=True)
@@ -163,18 +163,17 @@ class ModelInfo:
     takes_instruct: bool = False
     needs_reference: bool = False  # only the voice of a reference is available
     needs_instruct: bool = False  # the voice is described by an instruction
-    default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
+    default_layout: str = "non_streaming"  # the meaning of layout `auto`: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None if it can
-    clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
+    clone_modes: tuple[str, ...] = ("icl", "xvec")  # modes of cloning
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
-    licence: Licence | None = None  # what must be accepted first; None: nothing
+    licence: Licence | None = None  # must be accepted first; None: no consent
     normalizes: bool = False  # texts are put into words by default
     pace: Pace | None = None  # how fast it can speak; None: random weights, not known
 
     @property
     def frame_s(self) -> float:
-        """Seconds of audio per frame."""
         return self.samples_per_frame / self.sample_rate_hz
 
     @property

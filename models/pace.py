@@ -79,13 +79,11 @@ class Pace:
         return text if self.markup is None else re.sub(self.markup, " ", text)
 
     def is_long(self, text: str) -> bool:
-        """Whether this text is longer than the checkpoint's limit for one row."""
         if self.longest_chars is None:
             return False
         return len(self.without_markup(text).encode()) > self.longest_chars
 
     def _floors(self, text: str) -> list[float]:
-        """Return the floor of every synthesized character."""
         text = _LONG.sub(r"\1\1", self.without_markup(text))
         if text.isascii():
             return [self.letter] * len(text.translate(_UNSPOKEN))

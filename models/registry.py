@@ -216,7 +216,6 @@ def pace_of(family: str | None) -> Pace | None:
 
 
 def licences() -> list[Licence]:
-    """Return the licences of all families that must be accepted."""
     found = (entry.family.licence for entry in FAMILIES)
     return [licence for licence in found if licence is not None]
 
@@ -243,7 +242,6 @@ def _source(source: str, revision: str | None) -> families.Source:
 
 
 def _entry(folder: Path) -> FamilyEntry:
-    """Return the family in a folder's config.json."""
     path = folder / "config.json"
     if not os.path.exists(path):
         raise CheckpointError(f"{folder}: has no config.json, so it is not a checkpoint")

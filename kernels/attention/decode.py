@@ -79,7 +79,7 @@ def _attend_masked(q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: i
     mask = visible.view(num_slots, 1, rows_per_slot, num_positions).repeat_interleave(group, dim=2)
     scores = (queries @ cache[0, :num_slots].float().transpose(2, 3)) * head_dim**-0.5
     weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    # A weight of zero does not silence a NaN, so what no row of the slot sees is zeroed in V
+    # A weight of zero does not silence a NaN, so positions that no row of the slot sees are zeroed in V
     # itself.
     seen = visible.view(num_slots, 1, rows_per_slot, num_positions, 1).any(dim=2)
     out = weights @ cache[1, :num_slots].float().masked_fill(~seen, 0.0)
@@ -109,7 +109,7 @@ def _attention_kernel(
     slot = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1)
     split = tl.program_id(2)
-    # One line of the tile per (row of the slot, query head of the group); tl.dot wants at least 16.
+    # One line of the tile per (row of the slot, query head of the group); tl.dot needs at least 16.
     line = tl.arange(0, BLOCK_M)
     is_line = line < ROWS_PER_SLOT * GROUP
     row = slot * ROWS_PER_SLOT + line // GROUP

@@ -42,13 +42,11 @@ def tensors_of(inputs: Inputs) -> Iterator[Tensor]:
 
 
 class Case(NamedTuple):
-    """One operation at one shape."""
-
     op: Callable[..., Tensor]
     shape: str  # for the table
     make: Callable[[], Inputs]  # fresh inputs; the caller seeds
     options: Mapping[str, Any] = {}  # arguments other than tensors
-    writes: str = ""  # the input that is changed in place, besides what is returned
+    writes: str = ""  # the input that is changed in place, besides the results
     moved: int = 0  # bytes read and written by one call; 0: all inputs and outputs once
 
     def run(self, inputs: Inputs) -> tuple[Tensor, ...]:
@@ -58,7 +56,6 @@ class Case(NamedTuple):
         return (out, inputs[self.writes]) if self.writes else (out,)
 
     def num_bytes(self) -> int:
-        """Bytes read and written by one call."""
         inputs = self.make()
         both = *tensors_of(inputs), *self.run(inputs)
         return self.moved or sum(tensor.nbytes for tensor in both)

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 MAX_THREADS = 32
 MARKS = "tts-cli"  # folder of marks in Triton's cache
-SOURCES = Path(__file__).parent.parent  # what is compiled depends on them, and on Triton itself
+SOURCES = Path(__file__).parent.parent  # compiled kernels depend on them, and on Triton itself
 
 
 def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
@@ -92,7 +92,7 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
     """
     kernels: set[tuple[str, str]] = set()
     preloaded: list[dict[str, Any]] = []
-    is_ours = False  # whether our own preload asks
+    is_ours = False  # whether our own preload calls the hook
 
     def refuse(*_: Any, **asked: Any) -> bool:
         nonlocal is_ours

@@ -31,7 +31,6 @@ def cache_folder() -> Path:
 
 
 def use_cache_folder(folder: Path) -> None:
-    """Store compiled kernels in a folder from now on."""
     os.environ["TRITON_CACHE_DIR"] = str(folder.absolute())
 
 

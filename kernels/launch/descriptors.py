@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kernels.launch.dispatch import TensorDescriptor, has_copy_engine, use_triton
 
-ALIGNMENT_BYTES = 16  # of what the copy engine reads
+ALIGNMENT_BYTES = 16  # of the copy engine's reads
 
 
 def use_descriptors(tensor: Tensor) -> bool:

@@ -116,7 +116,6 @@ def plain_name(function: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason of an error, on one line."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > LONGEST_REASON:  # the important part is at the beginning or the end
         half = LONGEST_REASON // 2

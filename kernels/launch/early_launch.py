@@ -62,7 +62,6 @@ def wait_for_all(IS_DEPENDENT: tl.constexpr):
 
 
 def are_launches_early() -> bool:
-    """Whether kernels are launched early here."""
     return bool(_is_on.get())
 
 

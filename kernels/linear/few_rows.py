@@ -80,7 +80,7 @@ def _row_linear_kernel(
 ):  # fmt: skip
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
-    # Tiles of rows run first: they share what they read of the weight.
+    # Tiles of rows run first: they share their part of the weight.
     first_row = tl.program_id(0) % num_tiles * ROWS
     first_column = tl.program_id(0) // num_tiles * BLOCK_N
     part = tl.program_id(1)

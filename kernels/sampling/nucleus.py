@@ -62,7 +62,7 @@ def sample_nucleus_ref(
     _check_window(window, window_uniform)
     greedy, temperature, top_k, top_p, _ = settings
     x = logits.float()
-    incoming_top = x.amax(-1)  # NaN if the row holds one
+    incoming_top = x.amax(-1)  # NaN if the row has one
     x = without_end(x, logits, eos, no_eos)
     top = x.amax(-1)
     values, ids = x.sort(dim=-1, descending=True, stable=True)

@@ -68,7 +68,7 @@ def sample_ref(
     greedy, penalty = settings.greedy, settings.repetition_penalty
     _check_penalty(seen, penalty)
     x = logits.float()
-    incoming_top = top = x.amax(-1)  # NaN if the row holds one
+    incoming_top = top = x.amax(-1)  # NaN if the row has one
     given = x
     if seen is not None and penalty is not None:
         factor = penalty.unsqueeze(1)
@@ -134,7 +134,7 @@ def _kth_largest(x, top, k):
     high = top + float("inf")  # reached by fewer
     at_high = at_low * 0
     # Search the values, at two marks a pass, until few are left in between. Logits in bfloat16 have
-    # many ties, which would keep a search for the last bit busy. One sum holds both counts.
+    # many ties, which would keep a search for the last bit busy. One sum has both counts.
     span = tl.minimum(high, top) / 3 - low / 3
     lower = low + span
     upper = lower + span

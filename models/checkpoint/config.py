@@ -50,8 +50,6 @@ T = TypeVar("T")
 
 
 class Section:
-    """A JSON object of a configuration file."""
-
     def __init__(self, values: dict[str, Any], where: str) -> None:
         self.values = values
         self.where = where

@@ -52,7 +52,7 @@ class Conversion:
 class TensorHeader:
     shapes: dict[str, tuple[int, ...]]  # of tensors by name
     types: dict[str, str]  # of tensors by name, as torch names them
-    notes: dict[str, str]  # what its writer left in it
+    notes: dict[str, str]  # metadata of its writer
 
 
 def resolve(source: str, revision: str | None = None) -> Path:

@@ -34,7 +34,6 @@ class Table:
         return theirs
 
     def make(self, ours: str, way: str, *sources: str, numbers: tuple[int, ...] = ()) -> None:
-        """Add the recipe of one of our tensors."""
         self.recipes[ours] = Assembly(way, sources, numbers)
 
     def keep(self, theirs: str, ours: str, *shape: int) -> None:
@@ -48,7 +47,6 @@ class Table:
 
     @property
     def num_weights(self) -> int:
-        """Number of weights in all official tensors."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def check(self, found: Shapes, what: str) -> None:

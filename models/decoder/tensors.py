@@ -20,7 +20,7 @@ class LayerNames(NamedTuple):
     post_norm: str
     q_norm: str
     k_norm: str
-    scales: tuple[str, str]  # whole names: what multiplies `o` and `down`, in codecs
+    scales: tuple[str, str]  # whole names: factors of `o` and `down`, in codecs
     is_interleaved: bool = False  # RoPE rotates neighbours, not a head's first half and its second
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 
 def next_power_of_two(count: int) -> int:
-    """Return the smallest power of two >= count; 1 for counts below 1."""
     return 1 << max(0, count - 1).bit_length()
 
 

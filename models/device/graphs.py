@@ -181,7 +181,7 @@ class GraphRunner(Generic[Key]):
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._waiting: dict[Key, bool] = {}  # announced -> whether it has run; largest first
-        self._asked: Counter[Key] = Counter()  # how often `pick` was asked for a waiting bucket
+        self._asked: Counter[Key] = Counter()  # calls of `pick` for a waiting bucket
         self._usual: Key | None = None  # as `announce` describes it
 
     @property

@@ -18,7 +18,7 @@ from functools import cache
 
 import torch
 
-FRAMES_PRIORITY = -5  # the highest there is: PyTorch takes the nearest the device has
+FRAMES_PRIORITY = -5  # the highest: PyTorch takes the nearest that the device has
 VOCODER_PRIORITY = 0  # the lowest
 
 

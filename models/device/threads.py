@@ -19,7 +19,6 @@ SMALL_VOCODER_WEIGHTS = 8_000_000
 
 
 def decode_threads(layer_weights: int, batch: int) -> int:
-    """Threads for a step of `batch` rows through layers of that many weights."""
     is_small = layer_weights < SMALL_LAYER_WEIGHTS and batch <= SMALL_BATCH
     return 1 if is_small else torch.get_num_threads()
 

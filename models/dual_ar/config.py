@@ -131,7 +131,6 @@ class CodecConfig(DecoderSizes):
 
     @classmethod
     def released(cls) -> CodecConfig:
-        """The codec of the released Fish S2 Pro."""
         layer = 16, 16, 64, 1e4, 1e-5
         frames = TransformerConfig(1024, 3072, 8, *layer, 4096, window=128, **CODEC_STACK)
         steps = TransformerConfig(1024, 3072, 4, *layer, 16384, window=512, **CODEC_STACK)

@@ -30,7 +30,7 @@ from models.dual_ar.tensors import STALE, official_shapes
 log = logging.getLogger(__name__)
 
 SOURCE_HASH = "source_sha256"
-WRAPPERS = ("state_dict", "generator")  # keys the tensors may stand under
+WRAPPERS = ("state_dict", "generator")  # possible keys of the tensors
 PREFIX = "generator."
 MAX_KEYS = 10_000
 BLOCK_BYTES = 2**24

@@ -88,7 +88,6 @@ def read_codec(folder: Path) -> CodecConfig:
 
 
 def parts(configs: DualARConfigs) -> list[NetworkPart]:
-    """The networks of a checkpoint."""
     home, main, codec = "models.dual_ar", configs.main, configs.codec
     decoder, encoder = decoder_table(codec), encoder_table(codec)
     name = f"{home}.codec:CodecEncoder"

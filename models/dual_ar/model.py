@@ -46,8 +46,6 @@ EMPTY = -1  # entry of a window that no code fills yet
 
 
 class DualARTalker(TalkerNetwork):
-    """Embeddings, decoder and head."""
-
     def __init__(self, config: DualARConfig) -> None:
         super().__init__()
         width, codes = config.talker.width, config.codebook_size
@@ -70,8 +68,6 @@ class DualARTalker(TalkerNetwork):
 
 
 class DualARPredictor(CodePredictor):
-    """Embedding, decoder and head."""
-
     def __init__(self, config: DualARConfig) -> None:
         super().__init__(config, 1, config.codebook_size, config.num_rest_codes)
 

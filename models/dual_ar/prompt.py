@@ -26,7 +26,7 @@ SPEECH_HEAD = "\n\nSpeech:\n"
 TURN_TAIL = "<|im_end|>\n"
 USER_HEAD = "<|im_start|>user\n"
 ASSISTANT_HEAD = "<|im_start|>assistant\n<|voice|>"
-# A byte is at most one token: what a prompt holds besides text, transcript and reference frames.
+# Bound of a prompt's tokens, without text, transcript and reference frames: its bytes.
 OVERHEAD = sum(
     len(part)
     for part in (
@@ -43,7 +43,7 @@ class TextRules(NamedTuple):
     """A family's rules for texts; each function raises RequestError for a text that it refuses."""
 
     text: Callable[[str], str]  # the text to tokenise
-    transcript: Callable[[str], str]  # likewise a reference's, without the speaker tag added here
+    transcript: Callable[[str], str]  # a reference's text, without the speaker tag added here
 
 
 class Chat:

@@ -20,7 +20,7 @@ from models.dual_ar.config import CodecConfig, DualARConfig
 from models.vocoder.sizes import DILATIONS, KERNEL
 from models.vocoder.tensors import DIRECTION, LENGTH, OLD_DIRECTION, OLD_LENGTH, CodecTable
 
-# Tables of RoPE and attention that the official code saves along; made anew where needed.
+# Tables of RoPE and attention that the official code saves too; computed here if needed.
 STALE = ("freqs_cis", "causal_mask")
 LAST_KERNEL = 3  # of the encoder's last convolution
 LAYER = LayerNames(
@@ -137,5 +137,4 @@ def encoder_table(config: CodecConfig) -> DACTable:
 
 
 def official_shapes(config: CodecConfig) -> Shapes:
-    """Return official name and shape of every parameter of the codec."""
     return encoder_table(config).shapes | decoder_table(config).shapes

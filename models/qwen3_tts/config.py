@@ -290,8 +290,6 @@ def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class VocoderConfig(DecoderSizes):
-    """Sizes of the speech tokenizer's decoder."""
-
     codebook_dim: Size  # width after a split's output projection; code vectors have half of it
 
     def __post_init__(self) -> None:

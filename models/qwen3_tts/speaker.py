@@ -232,8 +232,6 @@ CLONE_MODES = ("icl", "xvec")
 
 
 class QwenVoiceEncoder(VoiceEncoder):
-    """Both encoders of a Base checkpoint."""
-
     def __init__(self, speaker: SpeakerEncoder, speech: SpeechEncoder) -> None:
         super().__init__(speaker.fc.weight.device)
         self.speaker, self.speech = speaker, speech

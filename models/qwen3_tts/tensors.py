@@ -127,7 +127,6 @@ def vocoder_table(config: VocoderConfig) -> CodecTable:
 
 
 def encoder_table(config: SpeechEncoderConfig) -> Table:
-    """Return the tensors of the speech encoder, `encoder.*` of the speech tokenizer."""
     table, channels, steps = Table(), config.num_filters, config.steps
     theirs, width = "encoder.encoder.layers", steps.width
     table.affine(f"{theirs}.0.conv", "first", channels, 1, config.kernel)

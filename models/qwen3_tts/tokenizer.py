@@ -40,7 +40,7 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
     """
     is_pair = all((folder / name).is_file() for name in (VOCAB, MERGES))
     if not is_pair and not (folder / WHOLE).is_file():
-        # transformers would make do with an empty vocabulary.
+        # transformers would accept an empty vocabulary.
         raise CheckpointError(f"{folder}: its tokenizer is missing ({VOCAB} and {MERGES})")
     with library_errors(CheckpointError, f"{folder}: its tokenizer cannot be read"):
         read = read_released if is_as_released(folder) else read_by_transformers

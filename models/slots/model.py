@@ -69,7 +69,7 @@ class SpeechModel(FrameModel):
         networks: by the names of the family's parts; `model` has a talker and a code predictor.
     """
 
-    shares_prefixes = False  # whether its prompts say what they share
+    shares_prefixes = False  # whether its prompts have `num_shared`
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(

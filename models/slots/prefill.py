@@ -45,7 +45,7 @@ MAX_ROWS = 128  # prompts of one pass
 # Passes of a bucket that are worth its capture; until then they run in the next larger one.
 # On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a capture 80 ms.
 GRAPH_PASSES = 128
-TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
+TOKENS_PER_ROW = 8  # a bucket of T tokens has T / 8 prompts at most: no prompt is that short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 per slot: at least, at most
 SAMPLE_TOKENS = 64
 SAMPLE_IDS = 16  # every vocabulary has at least as many
@@ -149,7 +149,7 @@ class PackedPrefill:
     ) -> None:
         self.start = start
         self.has_buckets = has_buckets
-        self.is_fixed = False  # one bucket, whatever the prompts; to be set before `allocate`
+        self.is_fixed = False  # one bucket for any prompts; set it before `allocate`
         self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
         self.buckets: list[int] = []
         self.max_rows = 0

@@ -153,7 +153,7 @@ class VoiceEncoder:
 
 
 REASONS = ("", "eos", "max_frames", "nan")
-PER_SLOT = (  # state of a row; everything else is written anew in every frame
+PER_SLOT = (  # state of a row; every frame overwrites all else
     *("hidden", "code", "position", "frame", "limit", "is_active", "reason", "trailing", "codes"),
 )
 
@@ -265,7 +265,7 @@ class SlotBuffers:
     def release(self, index: Tensor) -> None:
         """Clear slots (n,): inactive, at position 0, without data of the old row."""
         for tensor in self._per_slot():
-            # Not tensor[index] = 0: that sends the 0 to the device and waits for what is queued.
+            # Not tensor[index] = 0: that sends the 0 to the device and waits for the queue.
             tensor.index_fill_(0, index, 0)
 
     def poll(self) -> Poll:
@@ -369,7 +369,6 @@ class SamplingSlots:
             tensor[target] = tensor[source]
 
     def first_settings(self, rows: Tensor | slice) -> RowSettings:
-        """Return the settings for drawing first codes of the rows."""
         return RowSettings(**{name: column[rows] for name, column in self._first.items()})
 
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:

@@ -42,7 +42,7 @@ class CodecDecoder(Network):
     cut: Cutting  # how long rows are cut
     # Entries of each codebook: larger numbers are invalid. None: they count as the last entry.
     num_entries: int | None = None
-    codebooks: nn.Parameter  # (codes of all codebooks, W) what each adds to a frame
+    codebooks: nn.Parameter  # (codes of all codebooks, W) addends of a frame
 
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ class RowsAlone:
     row alone, bit for bit. The methods are documented in `lanes.py`.
     """
 
-    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes
+    lane_choices: ClassVar[list[int]] = [1]  # no lanes
     enough_frames = 0  # one row is enough
 
     def __init__(self, network: CodecDecoder) -> None:

@@ -46,7 +46,6 @@ class DecoderSizes:
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples per frame of codes."""
         return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
 
     def _reaches(self) -> Iterator[Fraction]:

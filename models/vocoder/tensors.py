@@ -76,7 +76,6 @@ class CodecTable(Table):
         return found
 
     def upsample(self, theirs: str, config: DecoderSizes) -> None:
-        """The blocks at latent width."""
         latent = config.latent_dim
         for index, ratio in enumerate(config.upsampling_ratios):
             old, new = f"{theirs}.{index}", f"upsample.{index}"
@@ -90,7 +89,7 @@ class CodecTable(Table):
         channels = config.decoder_dim
         self.hold_conv(f"{theirs}.0.conv", channels, config.latent_dim, KERNEL)
         self.make("first_conv.weight", "columns", f"{theirs}.0.conv.weight")
-        stream = [f"{theirs}.0.conv.bias"]  # what the activations lack
+        stream = [f"{theirs}.0.conv.bias"]  # biases that the activations lack
         for index, rate in enumerate(config.upsample_rates):
             old, new, half = f"{theirs}.{index + 1}.block", f"blocks.{index}", channels // 2
             self.snake(f"{old}.0", f"{new}.snake", channels, stream)

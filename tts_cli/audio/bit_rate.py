@@ -23,7 +23,6 @@ _NOMINAL = b"\x01vorbis", 20  # start of Vorbis' first header, and the place of 
 
 
 def mp3_kbps(rate_hz: int) -> tuple[int, ...]:
-    """Return the bit rates that MP3 supports at a sample rate."""
     if rate_hz >= 32_000:
         return MPEG1_KBPS
     highest = 160 if rate_hz >= 16_000 else 64

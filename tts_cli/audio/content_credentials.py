@@ -33,7 +33,7 @@ _KEYS = {"secp256r1": "es256", "secp384r1": "es384", "secp521r1": "es512"}
 class Credentials:
     """What a file states about itself."""
 
-    is_valid: bool  # the file is as it was signed
+    is_valid: bool  # the file is unchanged
     is_trusted: bool  # its signer is on a trust list
     signer: str
     source_type: str | None

@@ -41,7 +41,6 @@ class AudioFacts:
     mp3_kbps: tuple[int, ...] = ()  # bit rates of the frames; several: not constant
 
     def level_db(self, measure: str) -> float | None:
-        """Return the level by `rms` or `lufs`."""
         return self.rms_dbfs if measure == "rms" else self.lufs
 
 

@@ -162,8 +162,6 @@ def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class TrimmedPart:
-    """The part of a piece that is used, in samples."""
-
     start: int
     end: int
     silence_before: int  # inside of the part
@@ -178,7 +176,6 @@ def trim_to_speech(samples: Array, rate_hz: int) -> TrimmedPart:
 
 
 def fade_in_(samples: Array) -> None:
-    """Fade samples in from zero, in place."""
     ramp = (np.arange(len(samples), dtype=np.float32) + 0.5) / max(1, len(samples))
     faded = samples * (0.5 - 0.5 * np.cos(np.pi * ramp))
     samples[:] = np.rint(faded) if samples.dtype == np.int16 else faded

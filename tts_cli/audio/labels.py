@@ -19,7 +19,6 @@ MAX_TRACKS = 99
 
 
 def labels(texts: Sequence[TimedText], form: str) -> str:
-    """Return the labels of texts as `audacity` or `reaper`."""
     if form == "audacity":
         lines = (f"{one.start_s:.6f}\t{one.end_s:.6f}\t{_line(one.text)}\n" for one in texts)
         return "".join(lines)

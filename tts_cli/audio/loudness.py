@@ -45,8 +45,6 @@ SUSPECT_DB = 0.5  # a larger deviation from the target is reported
 
 @dataclass(frozen=True)
 class LevelTarget:
-    """The value of `--loudness`."""
-
     by: str  # lufs, or rms of the whole file
     level_db: float
     ceiling_dbtp: float
@@ -60,7 +58,7 @@ class LevelTarget:
 NAMED = {
     "ebu": LevelTarget("lufs", -23.0, CEILING_DBTP),
     "podcast": LevelTarget("lufs", -16.0, CEILING_DBTP),
-    # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
+    # ACX requires an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
     "acx": LevelTarget("rms", -20.0, ACX_CEILING_DBTP, floor_dbfs=-60.0),
 }
 
@@ -182,7 +180,6 @@ class Meter:
             self._measure()
 
     def level_db(self) -> float | None:
-        """Return the level of all samples."""
         if self._by == "rms" or self._length < GATE_S * self._rate_hz:
             power = self._energy / max(1, self._length)
             return 10 * math.log10(power) if power > 0 else None

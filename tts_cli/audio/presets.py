@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 
 class LimitCheck(NamedTuple):
-    """One limit of a preset and a file's value."""
-
     name: str
     value: str
     limit: str

@@ -40,7 +40,6 @@ class Tags:
 
     @classmethod
     def of_row(cls, row_id: str, voice: str | None, comment: str) -> Tags:
-        """Return the tags of a row's file."""
         return cls(row_id, voice_label(voice) or "", comment=comment)
 
     def texts(self) -> dict[str, str]:

@@ -56,7 +56,6 @@ class PostProcessReport:
         return self.pad_start_s + kept_s / self.speed + self.pad_end_s
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a flat dict, as in a line of the journal."""
         values = asdict(self)
         level = values.pop("level")
         if not self.is_own_pace:
@@ -187,7 +186,6 @@ def trim(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 def _cut(samples: Array, start: int, end: int, rate_hz: int) -> Array:
-    """Return a segment of samples, faded at cut ends."""
     segment: Array = samples[start:end].copy()
     fade = round(FADE_S * rate_hz)
     if start > 0:

@@ -25,7 +25,7 @@ MIN_ROWS = 8  # of a voice
 MIN_LETTERS = 20  # the length of shorter texts varies too much
 STOP_LETTERS = 3.0  # that take as long as a stop inside a text
 _JOINT_SLACK_S = 0.3  # silence that the ends of two parts add to a joint
-_IDEOGRAPH_LETTERS = 3.0  # that take as long as one sign of a script of syllables or words
+_IDEOGRAPH_LETTERS = 3.0  # that take as long as one syllabic or logographic character
 _NORMAL_MAD = 1.4826  # standard deviation of a normal distribution, in MADs (median deviations)
 _NORMAL_QUARTILE = 0.6745  # quartile of a normal distribution, in standard deviations
 _IDEOGRAPH = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'hangul')}]")
@@ -55,7 +55,6 @@ class RobustStats(NamedTuple):
         return cls(middle, (quantiles(numbers, n=4)[2] - middle) / _NORMAL_QUARTILE)
 
     def off(self, value: float) -> float:
-        """Return the difference of a value from the median, in deviations."""
         return (value - self.median) / max(self.spread, 1e-9)
 
 
@@ -123,13 +122,11 @@ def _gaps_s(take: JournalEntry) -> list[float]:
 
 
 def num_letters(transcript: Transcript) -> tuple[int, int]:
-    """Return the number of letters of the text and of the transcript."""
     wanted = sum(len(one.wanted.replace(" ", "")) for one in transcript.segments)
     return wanted, sum(len(one.heard.replace(" ", "")) for one in transcript.segments)
 
 
 def length_ratio(transcript: Transcript) -> float:
-    """Return letters of the transcript divided by letters of the text."""
     wanted, heard = num_letters(transcript)
     return heard / wanted if wanted else 1.0
 
@@ -158,8 +155,6 @@ def _recognizer_of(one: Evidence) -> Hashable:
 
 
 class VoiceMeasure(NamedTuple):
-    """A measure of takes that are compared with each other."""
-
     measure: Callable[[Evidence], float | None]
     key: Callable[[Evidence], Hashable]  # of the takes to compare with
     is_error: bool = False  # of a recognizer; a voice with few rows is compared with all voices

@@ -26,11 +26,9 @@ STAGES = ("prefill", "decode", "vocoder", "write")
 
 @dataclass(frozen=True)
 class TakeFile:
-    """A take of a row, and its audio file."""
-
     take: JournalEntry
     place: int  # of its line in the journal
-    path: str | None  # relative to the folder; None: there is no file
+    path: str | None  # relative to the folder; None: no file
     is_older: bool = False  # whether the row failed, and the file is of an earlier line
 
 
@@ -40,7 +38,7 @@ class FolderRow:
 
     id: str
     files: list[TakeFile]
-    chosen: int  # place of the current take in `files`
+    chosen: int  # index of the current take in `files`
 
     @property
     def file(self) -> TakeFile:
@@ -48,7 +46,6 @@ class FolderRow:
 
     @property
     def take(self) -> JournalEntry:
-        """The journal entry of the current take."""
         return self.file.take
 
 

@@ -53,7 +53,6 @@ class Dnsmos(Processes[AsrRequest, AsrResult]):
 
 
 def rate_one(request: AsrRequest) -> AsrResult:
-    """Rate a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:

@@ -222,7 +222,6 @@ def outliers(one: Evidence, found: VoiceBaselines) -> list[Remark]:
 
 
 def _of_run(take: JournalEntry) -> Iterator[Remark]:
-    """Yield what the run itself noticed."""
     kind = None if take.finish_reason is None else _END_KINDS.get(take.finish_reason)
     if kind is not None:
         seconds = f"{take.audio_s:.1f} s for {take.text_chars} characters"

@@ -32,8 +32,6 @@ Short = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class State(Enum):
-    """The kinds of decisions."""
-
     APPROVED = "approved"
     REJECTED = "rejected"
     RETAKE = "retake"  # another take is requested
@@ -77,7 +75,6 @@ class Reviews:
                 self._comments[one.id, one.sha256, one.at_s, one.reviewer] = one
 
     def state(self, take: JournalEntry) -> State:
-        """Return the state of a take's audio."""
         found = self._states.get((take.id, take.sha256))
         return State.OPEN if found is None else found.state
 

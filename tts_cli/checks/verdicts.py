@@ -47,8 +47,6 @@ class Segment(NamedTuple):
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The transcript of a take, compared with its text."""
-
     # the recognizer, and everything that its result depends on
     recognizer: str = field(name="recogniser")
     text: str = field(name="heard")  # transcript of the recognizer
@@ -121,7 +119,6 @@ class TakeVerdict(msgspec.Struct, frozen=True):
         return self.sha256 == sha256
 
     def to_line(self) -> str:
-        """Return the line with its newline."""
         values: dict[str, Any] = {
             "id": self.id,
             "take": self.take,

@@ -27,8 +27,6 @@ MAX_BYTES = 1 << 26
 
 
 class TimedWord(msgspec.Struct, frozen=True):
-    """A word of a row's text, with its times."""
-
     # the word as written, without punctuation; several words if their sounds could not be separated
     word: str
     start_s: float  # start of the word in the file
@@ -180,7 +178,6 @@ def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
 
 
 def _first(text: str) -> int:
-    """Return the position of the first word of a text."""
     found = re.search(r"\w", text)
     return found.start() if found else 0
 

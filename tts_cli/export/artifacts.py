@@ -88,7 +88,6 @@ class Artifacts:
             sync_folder(folder)
 
     def close(self) -> None:
-        """Close the files of an export that was not completed."""
         for file in (*self._files.values(), self._sums):
             with suppress(OSError):
                 file.close()

@@ -23,8 +23,6 @@ _WAV = ".wav"
 
 
 class Content(NamedTuple):
-    """The bytes of an audio file."""
-
     data: bytes
     suffix: str
     sha256: str

@@ -65,7 +65,6 @@ class LayoutContext:
         return self.audio.place(row, self.artifacts, name).removeprefix(f"{folder}/")
 
     def write_line(self, name: str, line: str) -> None:
-        """Append a line to a text file."""
         self.artifacts.open(name).write(f"{line}\n".encode())
 
 
@@ -122,8 +121,6 @@ def _csv_line(cells: Sequence[Any]) -> bytes:
 
 
 class LJSpeech(Layout):
-    """The layout of LJSpeech."""
-
     def add(self, row: ExportRow, split: str) -> None:
         name = self.context.place(row, "wavs").removesuffix(".wav")
         cells = [name]
@@ -187,7 +184,6 @@ class Sharded(Layout):
         self._numbers: Counter[str] = Counter()
 
     def new_shard(self, file: BinaryIO) -> Shard:
-        """Begin a file."""
         raise NotImplementedError
 
     def add(self, row: ExportRow, split: str) -> None:
@@ -216,8 +212,6 @@ class Sharded(Layout):
 
 
 class WebDataset(Sharded):
-    """Tar files of WebDataset."""
-
     has_dots = False
     file_name = "{split}-{number:06d}.tar"
 

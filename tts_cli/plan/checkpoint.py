@@ -55,7 +55,6 @@ def model_source(model: str | None) -> str:
 
 
 def model_label(model: str | None) -> str:
-    """Return the name of the model in messages and reports."""
     return SAMPLE_VOICE if model is None else model
 
 
@@ -100,7 +99,6 @@ def is_at_hand(model: str | None, revision: str | None) -> bool:
 
 
 def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
-    """Return the facts about the model in run.json."""
     return {
         "source": model_label(config.model),
         "family": info.family,
@@ -165,7 +163,6 @@ def accept(licence: Licence) -> None:
 
 
 def describe_consent(licence: Licence) -> str:
-    """Return one line with the name of a licence, the day of consent and the terms."""
     day = accepted_on(licence)
     state = "not accepted yet, see --accept-licence" if day is None else f"accepted on {day}"
     return f"{licence.name} ({state}). {licence.terms}"
@@ -197,7 +194,6 @@ class StoredModel:
 
     @property
     def licence_state(self) -> str:
-        """The state of consent, in words."""
         if self.licence is None:
             return "no acceptance needed"
         day = accepted_on(self.licence)

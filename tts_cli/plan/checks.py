@@ -163,7 +163,7 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceStore) -> str | Non
     return None
 
 
-_ELSE = {  # what users may have meant
+_ELSE = {  # the probable intention
     "voice": "; for the speaker of a story use the field character, with --cast",
     "language": "; for others choose another --model",
 }
@@ -456,7 +456,6 @@ def _names(values: Sequence[str]) -> Iterator[str]:
 
 
 def _read(path: str) -> list[str]:
-    """Return the lines of a file of names without comments."""
     try:
         text = read_given(path, _MAX_FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:

@@ -66,7 +66,7 @@ class Do(Enum):
     RETRY = "failed"  # synthesize it: the last entry is a failure
     CHANGED = "changed"  # synthesize it: recorded ok, for another request or delivery
     REENCODE = "kept"  # convert its file: recorded ok for another delivery only
-    DAMAGED = "damaged"  # synthesize it: its file is missing, or not what was written
+    DAMAGED = "damaged"  # synthesize it: its file is missing or damaged
     KEEP = "done"
     RESTORE = "back"  # it was removed, and a take of the same request exists
 
@@ -151,7 +151,7 @@ class FolderDiff:
             return self._or_reencode(Action(Do.CHANGED), take, resolved, is_same=is_same)
         if not fits(take, resolved):
             return Action(Do.CHANGED, is_unpinned=True)
-        if take.delivery_hash != delivery:  # what was pinned stays, by any seed
+        if take.delivery_hash != delivery:  # a pinned take stays, with any seed
             return self._or_reencode(Action(Do.CHANGED, take), take, resolved)
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 

@@ -81,7 +81,6 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
 
 
 def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
-    """Return whether voices can be generated for rows that have none."""
     if maker.info is not info:
         return True
     is_free = not info.voices and not info.needs_reference
@@ -325,7 +324,6 @@ class FreeVoices:
         return [ask for ask in wanted if not ask.is_there]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return the voices of the rows as JSON values."""
         return [
             {
                 "voice": ask.voice,  # [text] name of the voice, `.voices/NAME`

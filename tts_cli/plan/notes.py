@@ -37,8 +37,6 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """Finds the notes on the rows of a run."""
-
     def __init__(
         self,
         config: RunConfig,
@@ -78,7 +76,7 @@ class Notes:
             yield Note(Event.PAUSES, lost)
         elif has_marks:
             text, written = without_pauses(text), without_pauses(written)
-        if "[" in row.text:  # as it is written: figures of `text` may be words already
+        if "[" in row.text:  # as written: figures of `text` may be words already
             unread = row.text if info.pace is None else info.pace.without_markup(row.text)
             for name, mark in transcript_marks(unread):
                 yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)
@@ -112,7 +110,7 @@ class Notes:
         if wrong := garbled(text):
             problem = f"contains {wrong!r}, which is text decoded in a wrong encoding"
             yield Note(Event.GARBLED, f"{problem}; take it from its source again", "garbled")
-        if markups := markup_in(text, info.pace):  # without what the lexicon replaces
+        if markups := markup_in(text, info.pace):  # without the lexicon's words
             shown = {one.kind: str(one) for one in markup_in(written, info.pace)}
             for kind in (one.kind for one in markups if one.kind in shown):
                 yield Note(Event.MARKUP, shown[kind], kind)

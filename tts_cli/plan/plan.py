@@ -176,7 +176,6 @@ class Plan:
             events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
 
     def _looked_up(self) -> Iterator[Row | BadRow]:
-        """Yield all rows, looked up in the folder."""
         rows = self.rows.read()
         while batch := list(islice(rows, _BATCH)):
             self.folder.journal.look_up(row.record_id for row in batch)
@@ -199,7 +198,6 @@ class Plan:
 
     @property
     def num_takes(self) -> int:
-        """Number of further takes to synthesize."""
         return int(self.events.total(Event.EXTRA_TAKES, "takes"))
 
     @property
@@ -215,7 +213,6 @@ class Plan:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Pending rows by action."""
         values = (do.value for do in Do if do not in (Do.REENCODE, Do.RESTORE))
         return {value: self.events.num(Event.PENDING, value) for value in values}
 
@@ -357,7 +354,6 @@ class Plan:
     def _count(
         self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
     ) -> None:
-        """Count a row by the action for its present take."""
         events, row_id = self.events, resolved.row.id
         if action.pinned is not None:
             events.add(Event.PINNED, row_id)

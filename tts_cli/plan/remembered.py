@@ -37,8 +37,6 @@ def is_remembered(name: str) -> bool:
 
 
 class BookFacts(NamedTuple):
-    """The book that the rows come from."""
-
     path: Path
     config: RunConfig  # the settings as given; those of the rows have another delivery
 

@@ -113,7 +113,7 @@ class Requests:
         self._flags = expand_greedy(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
-        # What a row's audio depends on besides, bit for bit; None: this is not guaranteed.
+        # Other settings that change the bits of a row's audio; None: bits are not guaranteed.
         shapes = f"{config.max_batch or BATCH_CUDA} rows, {config.dtype}"
         self._shapes = shapes if config.reproducible else None
 

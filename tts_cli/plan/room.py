@@ -31,7 +31,7 @@ _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 class Needs:
     """The capacity of slots and graphs."""
 
-    rows: int = 0  # rows or pieces to synthesize; there are no more slots than that
+    rows: int = 0  # rows or pieces to synthesize, the limit of slots
     max_positions: int = 1  # prompt and frames of the longest row
     max_frames: int = 1  # frames of the longest row
     max_trailing: int = 0  # text tokens after the prompt, in a streaming layout
@@ -46,7 +46,6 @@ class Needs:
         return needs
 
     def add(self, request: SpeechRequest, info: ModelInfo, voice: VoiceKey | None = None) -> None:
-        """Add the needs of one row, which may clone a voice."""
         positions = most_positions(request, info, voice)
         if voice is not None:
             self.max_reference_frames = max(self.max_reference_frames, voice.num_frames)

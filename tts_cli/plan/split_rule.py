@@ -219,7 +219,6 @@ class _Cut:
 
 
 def _said(text: str) -> list[str]:
-    """Return the segments of a text between its pauses."""
     if not has_pauses(text):
         return [text]
     return [text[stretch.start : stretch.end] for stretch in segments(text)]

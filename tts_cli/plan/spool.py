@@ -42,7 +42,7 @@ class Spool(Generic[T]):
         self._folders: list[Callable[[], str]] = [tempfile.gettempdir]
         if out is not None:
             self._folders.append(partial(_beside, out))
-        self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of what is in each
+        self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of the items in each
         weakref.finalize(self, _close, self._files)
 
     def add(self, thing: T) -> None:

@@ -63,12 +63,10 @@ class Strays:
 
     @property
     def left(self) -> Count:
-        """Rows that were removed from the manifest."""
         return self.found[Stray.LEFT]
 
     @property
     def unknown(self) -> Count:
-        """Rows of an unknown manifest."""
         return self.found[Stray.UNKNOWN]
 
     def __iter__(self) -> Iterator[tuple[str, Stray]]:

@@ -58,7 +58,7 @@ class RowChange:
     staged: tuple[Moved, ...] = ()  # new files, by their temporary names
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
-    is_new: bool = False  # the journal has no take that was the row's file
+    is_new: bool = False  # no take of the journal was the row's file
 
     @property
     def entry(self) -> JournalEntry:

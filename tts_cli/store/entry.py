@@ -162,7 +162,6 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """Whether the take is good and its row was not removed."""
         return self.status is Status.OK
 
     @property
@@ -472,7 +471,6 @@ _Spans = Annotated[list[_Span], Meta(max_length=MAX_PARTS)]
 
 
 def sound_parts(value: Any) -> list[dict[str, Any]]:
-    """Return the parts of a line; none if one of them is invalid."""
     try:
         msgspec.convert(value, _Spans)
     except msgspec.ValidationError:

@@ -150,7 +150,6 @@ def size_and_sha256(path: Path) -> tuple[int, str] | None:
 
 
 def is_same(source: Path, target: Path) -> bool:
-    """Whether two names are of the same file, or of files with the same content."""
     try:
         first, second = os.lstat(source), os.lstat(target)
     except FileNotFoundError:

@@ -81,7 +81,6 @@ class IndexedTake(NamedTuple):
 
     @property
     def status(self) -> Status:
-        """The status in the last line."""
         return _STATUSES[self.state & _STATUS_BITS]
 
     @property
@@ -113,8 +112,6 @@ class IndexedTake(NamedTuple):
 
 
 class RowTakes:
-    """The takes of a row by number, and which of them is current."""
-
     def __init__(self, takes: Sequence[IndexedTake] = ()) -> None:
         self.takes = takes
         self.current: IndexedTake | None = None  # None: no take ever was the row's file
@@ -153,7 +150,6 @@ class RowTakes:
 
     @property
     def top(self) -> int:
-        """The highest number; 0 without takes."""
         return self.takes[-1].take if self.takes else 0
 
     def number(self, take: int) -> IndexedTake | None:
@@ -278,7 +274,6 @@ class Index:
             self._known = known
 
     def _of_key(self, key: int) -> RowTakes:
-        """Return the takes of a key. The caller holds the mutex."""
         found = self._connection().execute(_OF_ROW, (key,)).fetchall()
         return RowTakes(list(map(IndexedTake._make, found))) if found else _NONE
 

@@ -43,7 +43,6 @@ _BATCH = 4096  # lines that are put into the index together
 
 
 def _is_old(raw: bytes) -> bool:
-    """Whether a line is of an earlier schema."""
     found = _SCHEMA.search(raw)
     return found is None or int(found[1]) < SCHEMA
 
@@ -207,7 +206,7 @@ class Journal:
                 try:
                     self._flush()
                 except BaseException:
-                    self._pending.remove(asked)  # the caller removes what it staged
+                    self._pending.remove(asked)  # the caller removes its staged files
                     raise
         if asked.error is not None:
             raise disk_full(asked.error, self.path) from asked.error

@@ -111,7 +111,6 @@ class FolderLock:
             return
 
     def _open(self) -> tuple[int, bool]:
-        """Open the lock file. Return whether it is new."""
         while True:
             try:
                 return os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666), True

@@ -70,7 +70,7 @@ MERGED_FROM = "merged_from"
 _REMEDY = "remove what is in the way, and run the command again"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 _BATCH = 256  # rows with one fsync of the journal
-# Files that are merged in another way, or made anew.
+# Files that are merged differently or written again.
 _OWN_NAMES = frozenset(
     (
         JOURNAL_NAME,
@@ -369,7 +369,6 @@ class Merger:
             self._find_left(index)
 
     def _sources(self) -> Iterator[tuple[int, Journal]]:
-        """Yield the folders that rows come from, by index, with their journals."""
         for index, folder in enumerate(self._origins.folders):
             if index and self._origins.taken[index]:
                 yield index, Journal(folder, is_read_only=True, is_known=True)
@@ -402,7 +401,6 @@ class Merger:
             yield self._change(index, line, path)
 
     def _change(self, index: int, line: CopiedLine, path: str | None) -> RowChange:
-        """Return the change for one entry of a row, with its files staged in the target."""
         take = line.take
         if take.path is None or path is None or id_problem(take.id):
             return RowChange(line)

@@ -77,14 +77,12 @@ def recover(out: Path, journal: Journal, since: int) -> int:
 
 
 def _moved(entry: JournalEntry) -> Iterator[Moved]:
-    """Yield the files that an entry moves, if they belong to its row."""
     for one in entry.moved:
         if all(is_file_of(entry.id, name) for name in (one.name, one.target) if name is not None):
             yield one
 
 
 def _digests(entry: JournalEntry) -> dict[str, str | None]:
-    """Return the digests of the files that an entry describes, by name."""
     source, path = entry.source or {}, str(entry.path)
     codes = path.removesuffix(Path(path).suffix) + CODES_SUFFIX
     found = {

@@ -53,7 +53,6 @@ def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
 
 
 def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
-    """Return the fields of any result, with or without a folder."""
     request, need, text = task.request, task.need, task.row.text
     return vars(spoken.work) | {
         "finish_reason": spoken.finish,
@@ -149,7 +148,6 @@ def result_entry(
 
 
 def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter) -> dict[str, Any]:
-    """Return the fields that describe a file: its audio, and its post-processing."""
     parts, applied = list(spoken.parts), files.applied
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}

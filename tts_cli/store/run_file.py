@@ -111,7 +111,6 @@ class FolderTotals:
 
 
 def new_run_id(now: datetime) -> str:
-    """Return an id for a run: its time and random digits."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 

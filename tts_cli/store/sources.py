@@ -157,7 +157,7 @@ def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSo
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
         # A WAV of another size that agrees with its header was edited by a user, and counts; but a
-        # file with the row's own name may be another take by now.
+        # file with the row's own name may be another take now.
         is_edited = path.suffix == ".wav" and is_whole_wav(path)
         if not is_edited or (described is source and str(name) == own):
             raise RowError(f"{path} has changed since the run")

@@ -187,7 +187,6 @@ class _Upgrade:
         return found
 
     def _originals(self) -> Iterator[Path]:
-        """Yield the sources of converted files."""
         for folder, _, names in os.walk(self.out):
             for name in names:
                 if name.endswith(tuple(f"{one}{_ORIGINAL}" for one in AUDIO_SUFFIXES)):

@@ -28,8 +28,6 @@ class Known(str, Enum):
 
 
 class Passage(NamedTuple):
-    """A part of a take, with its words."""
-
     start_s: float
     end_s: float | None  # None: the end of the file
     words: tuple[tuple[str, ...], ...]  # for each, the words that are pronounced
@@ -45,7 +43,7 @@ class AlignRequest(NamedTuple):
 class WordPart(NamedTuple):
     """A word inside of another one, in a script that puts no spaces between words."""
 
-    start: int  # position of its first character in what is pronounced for the other one, from 0
+    start: int  # index of its first character in the pronounced text of the other one
     end: int  # position after its last character
     start_s: float
     end_s: float
@@ -63,8 +61,6 @@ class AlignedWord(NamedTuple):
 
 
 class AlignResult(NamedTuple):
-    """The result of a request: all words, or a problem."""
-
     place: int
     words: tuple[AlignedWord, ...] = ()
     score: float = 0.0  # of all words together

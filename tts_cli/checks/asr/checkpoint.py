@@ -46,8 +46,6 @@ _MAX_READERS = 8  # threads
 
 
 class AudioWindow(NamedTuple):
-    """A part of a take, for the device."""
-
     samples: sound.Array  # (n,) float32 at 16 kHz
     language: str | None  # None: unknown
     passage: Passage | None = None  # for an aligner

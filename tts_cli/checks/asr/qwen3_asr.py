@@ -183,8 +183,6 @@ class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
 
 
 class _Transcript:
-    """A passage as one text, and the positions of its words."""
-
     def __init__(self, passage: Passage) -> None:
         self.text = ""
         self._words: list[tuple[int, int, bool]] = []  # start, end, has no spaces

@@ -75,8 +75,6 @@ _BLOCK = 1 << 18
 
 
 class Sound(NamedTuple):
-    """The audio of a file."""
-
     samples: Array  # (n,) float32
     sha256: str  # of the file
 

@@ -73,7 +73,6 @@ def identity_of(flag: str) -> Identity:
 
 
 def transcribe_one(request: AsrRequest) -> AsrResult:
-    """Transcribe a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:
@@ -103,7 +102,7 @@ def search(decoder: Any, samples: sound.Array) -> bool:
     padded = np.pad(samples * (PEAK / peak), round(EDGE_S * sound.RATE_HZ))
     padded = padded + np.random.default_rng(0).normal(0, NOISE, len(padded))
     data = (np.clip(padded, -1, 1) * 32767).astype("<i2").tobytes()
-    decoder.reinit_feat()  # forget the take before
+    decoder.reinit_feat()  # forget the previous take
     decoder.start_utt()
     decoder.process_raw(data, no_search=False, full_utt=True)
     decoder.end_utt()
@@ -136,7 +135,6 @@ def _aligner() -> Any:
 
 
 def align_one(request: AlignRequest) -> AlignResult:
-    """Align a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:

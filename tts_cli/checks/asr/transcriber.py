@@ -30,7 +30,6 @@ class Transcriber:
         self._auto = auto if isinstance(auto, str) else None
 
     def has_made(self, transcript: Transcript | None) -> bool:
-        """Whether a transcript is by this recognizer."""
         return transcript is not None and transcript.recognizer == self.identity.name
 
     def skipped(self, take: JournalEntry) -> Event | None:

@@ -133,7 +133,6 @@ def audio_url(path: str) -> str:
 
 
 def _totals(folder: FolderAudio, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
-    """Return the sums of the folder, over all its runs."""
     ok = [row.take for row in folder.rows if row.take.is_ok]
     sums = [run["totals"] for run in folder.runs if "totals" in run]
     walls = [total.get("wall_s") for total in sums]
