@@ -183,7 +183,7 @@ class ModelInfo:
 
 
 class SlotStatus(NamedTuple):
-    """The status of one slot at a poll; a row has a dozen polls."""
+    """The status of one slot at a poll. A row has a dozen polls."""
 
     frames: int  # frames so far
     is_finished: bool

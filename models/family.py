@@ -33,8 +33,6 @@ MARKERS = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "us
 
 
 class NetworkPart(NamedTuple):
-    """A network of a checkpoint and where its tensors are stored."""
-
     name: str  # in messages
     network: str  # its class, as module:name
     config: Any  # of that class

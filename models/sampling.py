@@ -45,7 +45,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Setting:
-    """Facts of a setting in the table, without name and default."""
+    """The properties of a setting in the table, without name and default."""
 
     kind: type[float]  # float, int or bool
     limits: Range | None  # None for bool

@@ -79,8 +79,7 @@ def _attend_masked(q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: i
     mask = visible.view(num_slots, 1, rows_per_slot, num_positions).repeat_interleave(group, dim=2)
     scores = (queries @ cache[0, :num_slots].float().transpose(2, 3)) * head_dim**-0.5
     weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    # A weight of zero does not silence a NaN, so positions that no row of the slot sees are zeroed in V
-    # itself.
+    # A weight of zero does not silence a NaN, so V itself is zeroed where no row of the slot looks.
     seen = visible.view(num_slots, 1, rows_per_slot, num_positions, 1).any(dim=2)
     out = weights @ cache[1, :num_slots].float().masked_fill(~seen, 0.0)
     out = out.unflatten(2, (rows_per_slot, group)).transpose(1, 2)

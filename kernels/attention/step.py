@@ -72,7 +72,7 @@ def cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
 
 @jit
 def store_pair(keys_ptr, values_ptr, target, k, v, mask, HALF: tl.constexpr):
-    """A new key (rounded here) and value into the cache."""
+    """Store a new key (rounded here) and value into the cache."""
     dtype: tl.constexpr = v[0].dtype
     tl.store(keys_ptr + target, k[0].to(dtype), mask=mask)
     tl.store(keys_ptr + target + HALF, k[1].to(dtype), mask=mask)

@@ -75,8 +75,6 @@ def _snake(channels: int) -> Constants:
 
 
 def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Norms and activations of a step."""
-
     def norm() -> Inputs:
         return {"x": _randn(batch, _WIDTH, dtype=dtype), "weight": _randn(_WIDTH, dtype=dtype)}
 

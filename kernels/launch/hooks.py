@@ -66,7 +66,7 @@ def compile_in(pool: object) -> AbstractContextManager[object]:
 
 
 def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
-    """Name and key of the kernel that `jit_cache_hook` is asked about."""
+    """Return name and key of the kernel in the arguments of `jit_cache_hook`."""
     return asked["fn"].name, str(asked["key"])
 
 

@@ -69,7 +69,6 @@ def _code_embedding_kernel(
 
 
 def check_embedding(codes: Tensor, table: Tensor, weight: Tensor, out: Tensor) -> None:
-    """Raise ValueError unless `code_embedding` can take these."""
     num_rows, width = out.shape
     is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
     if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):

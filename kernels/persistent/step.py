@@ -45,8 +45,6 @@ from kernels.persistent.kernel import _persistent_decoder_kernel
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How the work of a step is cut."""
-
     num_programs: int = 0  # at most one a multiprocessor; 0: one on each
     num_warps: int = 4
     attention_splits: int = 1  # of a row's cache, a power of two

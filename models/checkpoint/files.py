@@ -236,7 +236,7 @@ def unreadable(file: Path, error: Exception) -> CheckpointError:
 
 
 def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
-    """Raise CheckpointError with every missing, unexpected and misshapen tensor by name."""
+    """Raise CheckpointError with the names of all missing, unexpected and misshapen tensors."""
     problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
     problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):

@@ -37,7 +37,6 @@ class Table:
         self.recipes[ours] = Assembly(way, sources, numbers)
 
     def keep(self, theirs: str, ours: str, *shape: int) -> None:
-        """Add an official tensor that is used unchanged."""
         self.make(ours, "rows", self.hold(theirs, *shape))
 
     def affine(self, theirs: str, ours: str, *shape: int) -> None:
@@ -50,6 +49,5 @@ class Table:
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def check(self, found: Shapes, what: str) -> None:
-        """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
         needed = {name: shape for name, shape in found.items() if name not in self.spare}
         check_shapes(needed, self.shapes, what)

@@ -169,7 +169,6 @@ class Network(nn.Module):
 
     @staticmethod
     def table(config: Any) -> Table:
-        """Return the tensors of a network of that config."""
         raise NotImplementedError
 
     @staticmethod

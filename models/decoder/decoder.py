@@ -33,7 +33,7 @@ def fixed(*shape: int) -> nn.Parameter:
 
 
 class Weight(nn.Module):
-    """A bare weight, named so that its key reads `<name>.weight`."""
+    """A bare weight, named so that its key is `<name>.weight`."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -124,7 +124,6 @@ class StaticKVCache:
         first.index_copy_(2, targets, given)
 
     def clear(self, slots: Tensor) -> None:
-        """Zero the given slots (n,)."""
         self.data.index_fill_(2, slots, 0)
 
 
@@ -137,7 +136,6 @@ def cache_shape(config: TransformerConfig, num_slots: int, num_positions: int) -
 
 
 def cache_bytes(config: TransformerConfig, num_positions: int, dtype: torch.dtype) -> int:
-    """Return the bytes of one slot of a cache."""
     return math.prod(cache_shape(config, 1, num_positions)) * dtype.itemsize
 
 
@@ -183,7 +181,6 @@ class Decoder(nn.Module):
             self.stack()
 
     def _fits_one_launch(self) -> bool:
-        """Whether steps of one slot can be one launch, by the sizes of a layer."""
         sizes = self.config.head_dim, self.cache.num_positions
         return choose_settings(self.layers[0].weights, *sizes) is not None
 

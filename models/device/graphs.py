@@ -39,8 +39,6 @@ _told: set[str] = set()  # why captures have failed
 
 
 class Capturer(Protocol):
-    """Captures one call."""
-
     def capture(
         self, function: Callable[[], Any], is_warm: bool = False
     ) -> tuple[Any, Callable[[], None]]:
@@ -196,7 +194,7 @@ class GraphRunner(Generic[Key]):
 
     @property
     def usual(self) -> list[Key]:
-        """The usual bucket, while it is not captured."""
+        """The usual bucket in a list, until it is captured."""
         return [key for key in self._waiting if key == self._usual]
 
     def announce(self, keys: Sequence[Key], usual: Key | None = None) -> None:

@@ -16,8 +16,6 @@ LIBRARIES_BYTES = 600 * 2**20  # workspaces, compiled kernels and captured graph
 
 @dataclass(frozen=True)
 class Room:
-    """The rows and the work that fit into a device's memory."""
-
     rows: int  # a power of two; 0: not even one
     choice: int  # of how much audio is decoded at a time
 

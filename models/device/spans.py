@@ -69,8 +69,6 @@ class DeviceSpan:
 
 @dataclass
 class Stage:
-    """A part of the work that can be timed alone."""
-
     name: str
     run: Callable[[], Any]
 

@@ -190,7 +190,7 @@ class CodecEncoder(Network):
 
 
 class CodecVoiceEncoder(VoiceEncoder):
-    """Reference recordings to the codes that stand in a prompt."""
+    """Encodes reference recordings to the codes of a prompt."""
 
     def __init__(self, encoder: CodecEncoder) -> None:
         super().__init__(encoder.codebooks.device)

@@ -32,8 +32,6 @@ STACK_NAMES = {"max_positions": "max_steps"}  # in codec.json
 
 
 class TensorNames(NamedTuple):
-    """The prefixes of a family's tensor names."""
-
     talker: str  # of layers, the last norm and the text embedding
     predictor: str  # of layers, the last norm, the embedding and the head
     codebooks: str  # the whole name of the embeddings of a frame's codes

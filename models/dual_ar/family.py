@@ -170,7 +170,6 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
 
 
 def _check_tokens(path: Path, config: DualARConfig, tokenize: Tokenizer) -> None:
-    """Raise CheckpointError if the special tokens have other ids than in the configuration."""
     last = config.codebook_size - 1
     for token, expected in (
         ("<|im_end|>", config.end),

@@ -178,7 +178,7 @@ class DualAR(SpeechModel):
         return torch.where((codec_ids <= REFERENCE).unsqueeze(-1), given, x)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        """Return first codes (B,) as a frame stores them, and their embeddings (B, D)."""
         # Rows that ended have the end of speech, which is not a code.
         codes = codes.clamp(max=self.config.codebook_size - 1)
         return codes, self.predictor.embed(codes, 0)

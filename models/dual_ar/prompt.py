@@ -65,7 +65,9 @@ class Chat:
         self.tail = [*tokenize(TURN_TAIL), *tokenize(ASSISTANT_HEAD)]
 
     def build(self, request: SpeechRequest) -> Prompt:
-        """Arrange the prompt of one request. Raises RequestError if the family cannot do it."""
+        """Lay out the prompt of one request. Raises RequestError if the family does not support
+        it.
+        """
         check_request(request)
         text = self.tokenize(self.rules.text(request.text))
         if not text:

@@ -67,7 +67,7 @@ FFT, HOP = 1024, 256  # samples; the window is as long as the transform
 
 
 class CodecIds(NamedTuple):
-    """Ids of the talker's codec vocabulary that steer generation."""
+    """Ids of the talker's codec vocabulary that control generation."""
 
     pad: int
     bos: int
@@ -79,7 +79,7 @@ class CodecIds(NamedTuple):
 
 
 class TextIds(NamedTuple):
-    """Text embeddings that stand in for control tokens."""
+    """Text embeddings that replace control tokens."""
 
     pad: int
     bos: int
@@ -365,7 +365,6 @@ class SpeechEncoderConfig:
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples that become one frame of codes."""
         return math.prod(self.strides) * HALVING
 
     def num_frames(self, num_samples: int) -> int:

@@ -36,8 +36,6 @@ TEXT_ROWS = 256
 
 
 class Talker(TalkerNetwork):
-    """Embeddings, decoder and codec head."""
-
     def __init__(self, config: Qwen3TTSConfig) -> None:
         super().__init__()
         shape = config.talker
@@ -120,7 +118,7 @@ class Qwen3TTS(SpeechModel):
         return self.talker.embed_text(pad)[0]
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """(n, max_trailing, D) text vectors for the frames to come, padded with the pad text."""
+        """(n, max_trailing, D) text vectors for the coming frames, padded with the pad text."""
         columns = self.slots.trailing.shape[1]
         ids = torch.full((len(prompts), columns), self.config.text.pad, dtype=torch.int64)
         for row, prompt in enumerate(prompts):
@@ -130,7 +128,7 @@ class Qwen3TTS(SpeechModel):
         return self.talker.embed_text(to_device(ids, self.device))
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        """Return first codes (B,) as a frame stores them, and their embeddings (B, D)."""
         return codes, self.talker.embed_codec(codes)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:

@@ -62,7 +62,6 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
 
 
 def is_as_released(folder: Path) -> bool:
-    """Whether a checkpoint stores its tokenizer as the released ones do."""
     files = [(folder / name).is_file() for name in (VOCAB, MERGES, SETTINGS)]
     if not all(files) or (folder / WHOLE).is_file():
         return False

@@ -308,7 +308,6 @@ class SpeechModel(FrameModel):
     def _run(
         self, prompts: list[Prompt], slots: list[int], starts: list[int], chosen: list[int]
     ) -> None:
-        """Run passes over some of the prompts, each from its start on."""
         for group in self.packed.groups([prompts[row].num_tokens - starts[row] for row in chosen]):
             rows = [chosen[index] for index in group]
             self._prefill(
@@ -402,7 +401,6 @@ class SpeechModel(FrameModel):
 
     @torch.inference_mode()
     def move(self, sources: list[int], targets: list[int]) -> None:
-        """Move live slots into free ones."""
         source, target = self._index(sources), self._index(targets)
         self.slots.move(source, target)
         self.sampling.move(source, target)

@@ -118,7 +118,6 @@ class VoicePrefixes:
         self._held |= {slot: prefix for slot, prefix in pairs if prefix is not None}
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Record that rows have moved to free slots."""
         self.hold([self._held.pop(source, None) for source in sources], targets)
 
     def release(self, slots: Sequence[int], is_failed: bool = False) -> None:

@@ -15,8 +15,6 @@ from models.device.buckets import choose_bucket
 
 @dataclass(frozen=True)
 class LanePlace:
-    """The place of a row in its batch."""
-
     row: int  # index into the sizes
     lane: int
     start: int  # first frame in the lane

@@ -83,7 +83,7 @@ def pad_left(x: Tensor, count: int, kept: Tensor | None = None) -> Tensor:
 
 
 class Snake(nn.Module):
-    """SnakeBeta of x + bias; its constants stay float32 whatever the dtype of the weights."""
+    """SnakeBeta of x + bias; its constants are float32 with any dtype of the weights."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

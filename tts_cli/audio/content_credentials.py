@@ -31,8 +31,6 @@ _KEYS = {"secp256r1": "es256", "secp384r1": "es384", "secp521r1": "es512"}
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a file states about itself."""
-
     is_valid: bool  # the file is unchanged
     is_trusted: bool  # its signer is on a trust list
     signer: str
@@ -96,7 +94,6 @@ class Signer:
 
 
 def check_markable(format: str) -> None:
-    """Raise UsageError if files of a format cannot have credentials."""
     if format not in MIME_TYPES:
         known = ", ".join(name for name in MIME_TYPES if name != "m4b")
         raise UsageError(f"--mark c2pa: {format} cannot contain it", f"use --format {known}")

@@ -58,7 +58,7 @@ class LevelTarget:
 NAMED = {
     "ebu": LevelTarget("lufs", -23.0, CEILING_DBTP),
     "podcast": LevelTarget("lufs", -16.0, CEILING_DBTP),
-    # ACX requires an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
+    # ACX: an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
     "acx": LevelTarget("rms", -20.0, ACX_CEILING_DBTP, floor_dbfs=-60.0),
 }
 
@@ -78,7 +78,7 @@ class LoudnessReport:
     floor_dbfs: float | None = None
 
     def misses(self, target: LevelTarget) -> list[Remark]:
-        """Return remarks where the audio does not meet the target."""
+        """Return remarks if the audio misses the target."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
             text = f"loudness {self.after_db:.1f} dB instead of {target.level_db:g}"

@@ -101,7 +101,7 @@ class Preset:
         return found
 
     def misses(self, facts: AudioFacts) -> list[Remark]:
-        """Return remarks where a file does not meet the limits."""
+        """Return remarks if a file misses the limits."""
         return [
             Remark(
                 Kind.NOISE_FLOOR if one.name == "noise floor" else Kind.LEVEL,

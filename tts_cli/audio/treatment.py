@@ -32,7 +32,7 @@ SLOT_TOLERANCE_S = 0.01
 
 @dataclass(frozen=True)
 class PostProcessReport:
-    """What was done to one row's samples, with the field names of the journal."""
+    """The changes to one row's samples, with the field names of the journal."""
 
     highpass_hz: float | None = None  # frequency of the high-pass filter
     trimmed_start_s: float = 0.0  # silence cut off at the start
@@ -51,7 +51,6 @@ class PostProcessReport:
         return self.pad_start_s - self.trimmed_start_s / self.speed
 
     def length_s(self, samples_s: float) -> float:
-        """Return the length of the file of samples of this length."""
         kept_s = samples_s - self.trimmed_start_s - self.trimmed_end_s
         return self.pad_start_s + kept_s / self.speed + self.pad_end_s
 
@@ -165,12 +164,11 @@ class PostProcessing:
         return np.asarray((2 * noise - 1) * peak, np.float32)
 
     def misses(self, applied: PostProcessReport) -> list[Remark]:
-        """Return remarks where a row's audio does not meet the requested level."""
+        """Return remarks if a row's audio misses the requested level."""
         return [] if self.target is None else applied.level.misses(self.target)
 
     @staticmethod
     def slot_misses(applied: PostProcessReport, samples_s: float) -> list[Remark]:
-        """Return a remark if a row does not fit into its time."""
         length_s, fit_s = applied.length_s(samples_s), applied.fit_s
         if fit_s is None or length_s <= fit_s + SLOT_TOLERANCE_S:
             return []

@@ -35,8 +35,6 @@ _STOP = re.compile(
 
 
 class RobustStats(NamedTuple):
-    """Location and scale of numbers."""
-
     median: float
     spread: float  # robust standard deviation
 

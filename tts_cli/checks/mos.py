@@ -63,7 +63,7 @@ def rate_one(request: AsrRequest) -> AsrResult:
 
 
 def scores(samples: Array) -> list[float]:
-    """Return ratings of speech, background, both and by P.808 of (n,) samples at 16 kHz; n > 0."""
+    """Return the ratings of (n,) samples at 16 kHz, n > 0: speech, background, both, P.808."""
     primary, p808 = _models()
     found = []
     for window in windows(np.clip(samples, -1, 1)):
@@ -75,7 +75,6 @@ def scores(samples: Array) -> list[float]:
 
 
 def windows(samples: Array) -> Iterator[Array]:
-    """Yield the windows that are rated, (WINDOW,) each."""
     while len(samples) < WINDOW:
         samples = np.append(samples, samples)
     for number in range(int(len(samples) // RATE_HZ - WINDOW_S) + 1):

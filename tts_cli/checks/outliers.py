@@ -196,7 +196,6 @@ MEASURED_KINDS = {check.kind for check in CHECKS if check.baseline in OF_AUDIO}
 
 
 def _facts(one: Evidence, value: float, usual: float, size: float) -> dict[str, Any]:
-    """Return the facts that texts of checks may contain."""
     transcript, similarity = one.transcript, one.similarity
     return {
         "value": value,

@@ -40,8 +40,6 @@ class State(Enum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """One line of `reviews.jsonl`."""
-
     id: str  # id of the row
     take: Number  # [1, 2, ...] number of the take, as in `timings.jsonl`
     # [hex] SHA-256 of the audio file; null: the journal of an earlier version does not have it

@@ -46,7 +46,6 @@ class Artifacts:
         return self._files[name]
 
     def finish(self, name: str) -> None:
-        """Close an open file, and list it."""
         with self._files.pop(name) as file:
             _sync(file)
             file.seek(0)
@@ -65,7 +64,7 @@ class Artifacts:
         self._list(name, sha256)
 
     def link(self, name: str, source: Path, sha256: str) -> bool:
-        """Make a hard link; return False where the file system has none."""
+        """Make a hard link; return False if the file system does not support them."""
         try:
             os.link(source, self._path(name), follow_symlinks=False)
         except OSError as error:

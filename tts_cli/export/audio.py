@@ -85,7 +85,6 @@ class AudioReader:
         return name
 
     def _converted(self, row: ExportRow, data: bytes, rate_hz: int) -> bytes | None:
-        """Return a 16-bit WAV at a rate; None if the file is one already. Raises RowError."""
         try:
             with soundfile.SoundFile(io.BytesIO(data)) as file:
                 is_wav = file.format == "WAV" and file.subtype == "PCM_16"

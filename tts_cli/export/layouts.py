@@ -45,8 +45,6 @@ _BLOCK_BYTES = 512  # of a tar file
 
 @dataclass(frozen=True)
 class LayoutContext:
-    """Everything that a layout needs before the first row."""
-
     artifacts: Artifacts
     audio: AudioReader
     names: Names
@@ -69,8 +67,6 @@ class LayoutContext:
 
 
 class Layout:
-    """A data set that is being written."""
-
     hub_files: str | None = None  # pattern of a split's files; None: the hub cannot load them
     has_dots = True  # in names of rows
 
@@ -91,7 +87,7 @@ class Layout:
 
 
 class AudioFolder(Layout):
-    """Audiofolder of the library `datasets`."""
+    """The layout of the library `datasets`."""
 
     hub_files = "{split}/**"
 
@@ -162,8 +158,6 @@ class NeMo(Layout):
 
 
 class Shard(Protocol):
-    """A file of several rows."""
-
     def add(self, name: str, content: Content, columns: dict[str, Any]) -> None:
         """Add a row."""
 

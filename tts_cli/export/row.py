@@ -49,8 +49,6 @@ _RESERVED |= {"speaker_name", "lang", "split", "__key__", "__url__"}
 
 @dataclass(frozen=True)
 class ExportRow:
-    """A take whose status is ok."""
-
     folder: Path  # the output folder
     path: Path  # of its audio file
     bytes: int | None  # size of that file; None: not recorded

@@ -91,8 +91,6 @@ class ExportOptions:
 
 @dataclass
 class Overview:
-    """Facts about all rows that layouts need before the first row."""
-
     rows: int = 0
     voices: set[str] = field(default_factory=set)
     rates_hz: set[int | None] = field(default_factory=set)
@@ -147,7 +145,6 @@ class Selection:
                     yield found
 
     def _row(self, take: JournalEntry) -> ExportRow | str:
-        """Return a row, or the reason why it is left out."""
         current = self._journal.file(take.id)
         is_current = current is not None and current.take == take.take
         has_failed = is_current and self._journal.row(take.id).status is not Status.OK

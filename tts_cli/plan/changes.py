@@ -104,7 +104,6 @@ class Changes:
         return Cause.OTHER
 
     def _is_of_settings(self, resolved: ResolvedRow) -> bool:
-        """Return whether the settings that were given now change the request."""
         if resolved.row.character is not None and "cast" in self.explicit:
             return True  # the row has its values from the cast already
         last = self._runs.last or RunFacts()

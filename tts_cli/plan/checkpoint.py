@@ -50,7 +50,7 @@ def sample_voice() -> Path:
 
 
 def model_source(model: str | None) -> str:
-    """Return the source for `models.registry` of a `--model` value."""
+    """Return the argument of `models.registry` for a `--model` value."""
     return str(sample_voice()) if model is None else model
 
 

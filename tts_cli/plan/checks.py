@@ -242,7 +242,6 @@ class RowValidator:
         return row
 
     def _problem(self, row: Row) -> str | None:
-        """Return why the checkpoint cannot synthesize a row, or None."""
         info = self.info
         if row.ref_audio is not None and not info.can_clone:
             what = f"a {info.type} checkpoint cannot clone"
@@ -281,7 +280,7 @@ class RowValidator:
         raise RowProblem(self._unknown(name))
 
     def _character(self, name: str) -> Row | None:
-        """Return the fields of a character; None: it is neither in the cast nor a speaker."""
+        """Return a character's fields; None: it is neither in the cast nor a speaker."""
         found = self.cast.find(name)
         if found is not None and (found.voice or found.ref_audio):
             return found
@@ -312,7 +311,6 @@ class RowValidator:
         return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:
-        """Return the remedy that gives a character a voice, in words that a user can type."""
         field, value = "instruct", "DESCRIPTION"
         if self.info.takes_voice_files:
             field, value = "ref_audio", "FILE"
@@ -399,7 +397,6 @@ class RowFilter:
 
 
 def _with_journal(out: Path | None, name: str) -> Path:
-    """Return the folder if it has a journal. Raises UsageError."""
     path = None if out is None else out / JOURNAL_NAME
     if out is None or path is None or not path.is_file():
         raise UsageError(

@@ -89,7 +89,7 @@ def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
 
 @dataclass
 class Ask:
-    """A generated voice that rows use, or that must be generated for them."""
+    """A generated voice that rows use or need."""
 
     voice: str  # name of the voice
     character: str | None  # character that it belongs to

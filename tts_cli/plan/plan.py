@@ -217,7 +217,6 @@ class Plan:
         return {value: self.events.num(Event.PENDING, value) for value in values}
 
     def require_valid(self) -> None:
-        """Raise ManifestError if any row is invalid."""
         if num_invalid := self.events.num(Event.INVALID):
             raise ManifestError(
                 f"{self.source.name}: {counted(num_invalid, 'invalid row')} of "
@@ -239,7 +238,6 @@ class Plan:
         return iter(self._due)
 
     def orders(self) -> Iterator[ReencodeJob]:
-        """Yield the files to convert without synthesis."""
         return iter(self._orders)
 
     def texts(self) -> Iterator[Row]:
@@ -279,7 +277,6 @@ class Plan:
         return plan
 
     def _plan(self, resolved: ResolvedRow) -> None:
-        """Compare a valid row with the folder, count it, and spool its tasks."""
         row, request, is_silent = resolved.row, resolved.request, resolved.is_silent
         events, notes = self.events, self.planner.notes
         for note in notes.of_text(row, request, is_silent):

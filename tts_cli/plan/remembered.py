@@ -182,7 +182,6 @@ def settings_now(config: RunConfig) -> dict[str, Any]:
 
 
 def working_folder() -> str | None:
-    """Return the working folder; None: it was removed."""
     try:
         return os.getcwd()
     except OSError:

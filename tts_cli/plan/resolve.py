@@ -337,7 +337,6 @@ class Resolver:
             yield replace(found, notes=task.notes, place=TakeRef(number, Role.EXTRA))
 
     def _check_room(self, request: SpeechRequest, need: VoiceKey | None) -> None:
-        """Raise RowError if a request is certain to exceed the checkpoint's positions."""
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
             count = partial(prompt_counter, self.config)
@@ -421,7 +420,7 @@ def _encode_sampling(sampling: Sampling) -> str:
 
 
 def values_of(row: Row) -> dict[str, Any]:
-    """Return the fields of a row, so that a row made by a caller is checked like any other."""
+    """Return the fields of a row made by a caller, to check them like any others."""
     values = {name: value for name, value in vars(row).items() if value is not None}
     for name in ("line", "number", "file"):
         del values[name]

@@ -29,8 +29,6 @@ _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
 @dataclass
 class Needs:
-    """The capacity of slots and graphs."""
-
     rows: int = 0  # rows or pieces to synthesize, the limit of slots
     max_positions: int = 1  # prompt and frames of the longest row
     max_frames: int = 1  # frames of the longest row

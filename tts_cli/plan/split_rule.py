@@ -212,7 +212,6 @@ class _Cut:
     pause_after_s: float | None  # marked pause; None: by the boundary
 
     def with_pause(self, seconds: float | None) -> _Cut:
-        """Return the cut with a longer pause after it."""
         if seconds is None:
             return self
         return replace(self, pause_after_s=(self.pause_after_s or 0.0) + seconds)

@@ -111,7 +111,6 @@ def find_file(out: Path, record: JournalEntry) -> AudioSource:
 
 
 def why_failed(record: JournalEntry) -> str:
-    """Return the reason why nothing can be made from a take that failed."""
     if record.error == REPLACED:
         return f"{REPLACED}: run that command again, or any other that writes into its folder"
     return "it failed when it was synthesized"

@@ -155,12 +155,12 @@ class Store:
 
     @cached_property
     def writer(self) -> AudioWriter:
-        """Encoder and stager of row files. Raises UsageError, SetupError."""
+        """The encoder of row files. Raises UsageError, SetupError."""
         return AudioWriter(self.out, self._config, self._native_rate_hz)
 
     @cached_property
     def commits(self) -> Commits:
-        """Commits changes of rows; the store must be open."""
+        """The commits of the folder; the store must be open."""
         return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
@@ -293,7 +293,6 @@ class Store:
         return stayed
 
     def _removal(self, row_id: str) -> RowChange:
-        """Return the change that removes a row. Raises RowError, OSError."""
         file = self.journal.file(row_id)
         assert file is not None, row_id
         entry = self.journal.take(row_id, file.take)
@@ -355,7 +354,6 @@ class Store:
         return size == entry.bytes or (suffix == ".wav" and is_whole_wav(path))
 
     def has_files(self, row_id: str) -> bool:
-        """Return whether any file has a name of the row."""
         return any(os.path.lexists(self.out / name) for name in own_names(row_id))
 
     @cached_property

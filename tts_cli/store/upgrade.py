@@ -118,7 +118,6 @@ class _Upgrade:
             yield row_id
 
     def _entries(self, *words: bytes) -> Iterator[JournalEntry]:
-        """Yield every entry whose line contains one of these words."""
         with open_plain(self._journal.path) as file:
             for raw in iter_lines(file):
                 if any(one in raw for one in words) and (take := JournalEntry.decode(raw)):
@@ -193,7 +192,6 @@ class _Upgrade:
                     yield Path(folder, name)
 
     def _original(self, path: Path) -> None:
-        """Rename the source of a converted file, and record the new name."""
         name = path.relative_to(self.out).as_posix()
         owner = owner_of(name.removesuffix(_ORIGINAL))
         if owner is None or id_problem(owner[0]):

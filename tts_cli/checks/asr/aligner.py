@@ -41,7 +41,7 @@ class AlignRequest(NamedTuple):
 
 
 class WordPart(NamedTuple):
-    """A word inside of another one, in a script that puts no spaces between words."""
+    """A word inside of another one, in a script without spaces between words."""
 
     start: int  # index of its first character in the pronounced text of the other one
     end: int  # position after its last character
@@ -80,9 +80,7 @@ class Aligner(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Free processes and memory."""
-        ...
+    def close(self) -> None: ...
 
 
 def samples_of(passage: Passage, samples: Array) -> Array:
@@ -117,7 +115,6 @@ def all_words(
 
 
 def mean_score(words: Iterable[AlignedWord]) -> float:
-    """Return the score of all words together, weighted by their length."""
     found = [
         (max(one.end_s - one.start_s, FRAME_S), one.score) for one in words if one.score is not None
     ]

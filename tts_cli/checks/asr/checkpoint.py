@@ -52,8 +52,6 @@ class AudioWindow(NamedTuple):
 
 
 class HasPath(Protocol):
-    """A request about an audio file."""
-
     @property
     def path(self) -> Path: ...
 

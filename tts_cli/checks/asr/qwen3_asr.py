@@ -70,8 +70,6 @@ class Qwen3Asr(CheckpointRecognizer):
 
 
 class _Piece(NamedTuple):
-    """A word of the processor."""
-
     start: int  # its first character in the transcript
     end: int
     start_s: float  # in the passage

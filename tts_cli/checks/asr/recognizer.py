@@ -59,9 +59,7 @@ class Recognizer(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Free processes and memory."""
-        ...
+    def close(self) -> None: ...
 
 
 Array = np.ndarray[Any, Any]

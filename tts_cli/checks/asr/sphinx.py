@@ -84,7 +84,6 @@ def transcribe_one(request: AsrRequest) -> AsrResult:
 
 
 def _words(samples: sound.Array) -> str:
-    """Return the words of (n,) float32 samples at 16 kHz."""
     decoder = _recognizer()
     if not search(decoder, samples):
         return ""

@@ -41,7 +41,7 @@ def build_page(content: Mapping[str, Any], *, is_served: bool = False) -> bytes:
 
 
 def as_safe_json(value: Any) -> str:
-    """Return JSON that is safe in an element of a page."""
+    """Return JSON that is safe inside an element of a page."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
@@ -114,5 +114,4 @@ def _absolute(path: str) -> str:
 
 
 def _not_a_flag(name: str) -> str:
-    """Return a file name that cannot be mistaken for a flag."""
     return f"./{name}" if name.startswith("-") else name

@@ -164,7 +164,6 @@ def _speed(sums: list[dict[str, Any]]) -> float | None:
 
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
-    """Return facts about a run, and the command that repeats it."""
     return {
         "run_id": run.get("run_id"),
         "started": run.get("started"),
@@ -305,7 +304,6 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _extra(speech: JournalEntry) -> dict[str, str]:
-    """Return the extra columns of a row as text, within bounds."""
     found = {}
     for name, value in list(speech.extra.items())[:MAX_EXTRAS]:
         text = value if isinstance(value, str) else json.dumps(value)
