@@ -248,9 +248,7 @@ class ResidualUnit(nn.Module):
         channels, constants = x.shape[-1], self.snake2.constants
         taps, pointwise = self.conv1.weight, self.conv2.weight
         if not has_unit_kernels(h):
-            h = conv(
-                h, taps, dilation=self.dilation
-            )  # one name, so that each one frees the previous
+            h = conv(h, taps, dilation=self.dilation)  # one name: each one frees the previous
             h = self.snake2(h)
         elif channels <= MAX_CHANNELS:
             return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
