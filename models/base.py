@@ -63,9 +63,7 @@ class Voice:
         return 0 if self.codes is None else len(self.codes)
 
     def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
-        """Return the codes (R, K) of mode icl. Raises RequestError if they do not fit the
-        checkpoint.
-        """
+        """Return the codes (R, K) of mode icl. Raises RequestError: they do not fit."""
         codes = self.codes
         if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
             shape = None if codes is None else tuple(codes.shape)

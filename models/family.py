@@ -120,9 +120,7 @@ class MadeUp:
         return self.place
 
     def tokenizer(self) -> Tokenizer:
-        """Return bytes to ids; the template's markers count as one id each, as in a released
-        tokenizer.
-        """
+        """Return bytes to ids; a marker of the template is one id, as in a released tokenizer."""
         return byte_tokenizer(self.family.markers or MARKERS)
 
 

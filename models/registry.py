@@ -80,9 +80,7 @@ FAMILIES = (
 
 
 def find(source: str, revision: str | None = None) -> Path:
-    """Return the folder of a checkpoint. Raises CheckpointError, with a suggestion if there is
-    one.
-    """
+    """Return the folder of a checkpoint. Raises CheckpointError, perhaps with a suggestion."""
     try:
         return resolve(source, revision)
     except NoSuchCheckpoint as error:
@@ -179,9 +177,8 @@ def load_prompt_counter(
 
 
 def convert(source: str, revision: str | None = None) -> Conversion | None:
-    """Convert a checkpoint's files in other formats to safetensors, in its folder. None: all
-    files are safetensors already. Raises CheckpointError: it cannot be found or written, or
-    is invalid.
+    """Convert a checkpoint's files in other formats to safetensors, in its folder. None: all files
+    are safetensors already. Raises CheckpointError: it cannot be found or written, or is invalid.
     """
     folder = find(source, revision)
     family = _entry(folder).family
@@ -200,9 +197,7 @@ def family_of(folder: Path) -> tuple[str, Licence | None]:
 
 
 def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
-    """Whether codes of a checkpoint of this family and size can be decoded by another
-    checkpoint.
-    """
+    """Whether a checkpoint can decode codes of a checkpoint of this family and size."""
     return any(
         info.family == family == entry.folder
         and {info.size, size} <= set(entry.family.shared_codec)

@@ -47,9 +47,7 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
     num_heads = q.shape[1] // head_dim
 
     def whole(x: Tensor, before: int = 0) -> Tensor:
-        """Pad (T, heads, D_h) to (1, heads, T', D_h): zeros for positions before, and up to a
-        whole block.
-        """
+        """Pad (T, heads, D_h) to (1, heads, T', D_h) with zeros before, and up to a whole block."""
         behind = -(before + len(x)) % WHOLE
         return F.pad(x.float(), (0, 0, 0, 0, before, behind)).transpose(0, 1)[None]
 

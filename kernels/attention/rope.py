@@ -32,9 +32,7 @@ from kernels.launch.op import op
 def rope_tables(
     num_positions: int, head_dim: int, theta: float, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return cos and sin, each (S, D_h), computed on the CPU so that all devices get the same
-    tables.
-    """
+    """Return cos and sin, each (S, D_h), from the CPU, so that all devices get the same."""
     exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     angle = torch.outer(torch.arange(num_positions).float(), 1.0 / (theta**exponent))
     angle = torch.cat((angle, angle), dim=-1)
@@ -142,9 +140,7 @@ def _written_rows(slots: Tensor) -> Tensor:
 
 
 def _shared_position(positions: Tensor) -> int | None:
-    """Return the position that all rows share; None: they differ, or the host may not read
-    values.
-    """
+    """Return the position that all rows share; None: they differ, or cannot be read."""
     if not _may_look(positions):
         return None
     values = positions.tolist()
@@ -177,8 +173,7 @@ def wide_halves(source, low, mask, HALF: tl.constexpr):
 @jit
 def rotate(x, weight, cos, sin, eps, HEAD_DIM: tl.constexpr, HAS_NORM: tl.constexpr):
     """Normalise and rotate heads, one per line; every step is rounded to the dtype of x. Norm
-    weights and tables are float32 in registers. Everything is a pair of halves. Returns
-    float32.
+    weights and tables are float32 in registers. Everything is a pair of halves. Returns float32.
     """
     dtype: tl.constexpr = x[0].dtype
     low = x[0].to(tl.float32)

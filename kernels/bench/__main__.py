@@ -72,9 +72,7 @@ def copy_rate() -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table. Return 0 if every case agreed with its reference, 1 if not, 3 without
-    CUDA.
-    """
+    """Print the table. Return 0 if every case agreed with its reference, else 1; 3 without CUDA."""
     parser = argparse.ArgumentParser(prog="python -m kernels.bench", description="Time the kernels")
     parser.add_argument("--op", action="append", help="only this operation (repeatable)")
     parser.add_argument("--batch", type=int, action="append", help=f"default: {_BATCHES}")

@@ -19,9 +19,7 @@ def use_descriptors(tensor: Tensor) -> bool:
 
 
 def described(tensor: Tensor, *block: int) -> Any:
-    """A descriptor of blocks of a tensor. Blocks read zeros outside of it and store nothing
-    there.
-    """
+    """A descriptor of blocks of a tensor. Outside of it they read zeros and store nothing."""
     shape, strides = list(tensor.shape), list(tensor.stride())
     for dim in reversed(range(len(shape) - 1)):
         if shape[dim] == 1:  # its stride may be anything in PyTorch

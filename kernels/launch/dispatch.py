@@ -64,9 +64,7 @@ class Kernels:
 
     @staticmethod
     def named(name: KernelsName) -> Kernels:
-        """Return the kernels of a name. Graphs use those they were captured with, so a model
-        never changes them.
-        """
+        """Return the kernels of a name. Choose before captures: graphs do not change theirs."""
         return Kernels("reference" if name == "reference" else "auto", name == "portable")
 
     def given_up(self, failure: str) -> Kernels:

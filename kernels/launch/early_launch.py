@@ -43,9 +43,7 @@ def start_next(IS_DEPENDENT: tl.constexpr):
 
 @jit
 def wait_for_previous(IS_DEPENDENT: tl.constexpr):
-    """Let the next kernel start, then wait for the previous one: the first statement of other
-    kernels.
-    """
+    """Let the next kernel start, then wait for the previous one: other kernels' first statement."""
     if IS_DEPENDENT:
         gdc_launch_dependents()
         gdc_wait()
@@ -74,9 +72,7 @@ def launch_options(is_wanted: bool = True) -> dict[str, Any]:
 
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
-    """Inside the block, kernels of a step of x (R, D) are launched early, if wanted and
-    possible.
-    """
+    """Inside the block, launch kernels of a step of x (R, D) early, if wanted and possible."""
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= MIN_ROWS
     outer, is_on = _is_on.get(), is_wanted and is_possible and has_copy_engine(x.device)
     assert outer in (None, is_on), f"early launches {is_on} inside a step with {outer}"

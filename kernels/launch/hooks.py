@@ -59,9 +59,7 @@ def has_preload() -> bool:
 
 
 def compile_in(pool: object) -> AbstractContextManager[object]:
-    """Inside the block, kernels that are launched or preloaded are compiled in the threads of a
-    pool.
-    """
+    """Inside the block, compile launched or preloaded kernels in the threads of a pool."""
     return triton.AsyncCompileMode(pool, ignore_errors=True)
 
 

@@ -32,9 +32,7 @@ def _probe_kernel(out_ptr, BLOCK: tl.constexpr):
 
 
 def probe(device: torch.device) -> str | None:
-    """Return why Triton cannot be used on a device; None: the probe ran and its result was
-    right.
-    """
+    """Return why Triton cannot be used on a device; None: the probe's result was right."""
     if not HAS_TRITON:
         return ABSENCE
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():

@@ -37,9 +37,7 @@ def linear_biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    """The product as `add_rms_norm_` adds it to the residual: (R, D_out), or float32 parts (P,
-    R, D_out).
-    """
+    """The product for `add_rms_norm_`: (R, D_out), or float32 parts (P, R, D_out)."""
     return row_linear_parts(x, weight) if use_row_kernels(x, weight) else linear(x, weight)
 
 

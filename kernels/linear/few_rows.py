@@ -174,9 +174,7 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
 
 
 def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
-    """Columns and depth of a tile, and stages: the fastest on an H200 of all tiles that were
-    tried.
-    """
+    """Columns and depth of a tile, and stages: the fastest of those tried on an H200."""
     if num_rows <= TILE_ROWS:
         return tile_columns(num_columns, MAX_PARTS if parts > 1 else 1), BLOCK_K, 6
     if num_rows <= 2 * TILE_ROWS:

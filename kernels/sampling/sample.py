@@ -62,9 +62,7 @@ def sample_ref(
     no_eos: Tensor | None = None,
     then: Beginning | None = None,
 ) -> Tensor:
-    """Plain PyTorch. On a CPU the host may read the settings, and skips steps that no row asks
-    for.
-    """
+    """Plain PyTorch. On a CPU it reads the settings, and skips steps that no row needs."""
     greedy, penalty = settings.greedy, settings.repetition_penalty
     _check_penalty(seen, penalty)
     x = logits.float()
@@ -125,9 +123,7 @@ def _draw(x: Tensor, top: Tensor, uniform: Tensor, settings: RowSettings, on_hos
 
 @jit
 def _kth_largest(x, top, k):
-    """Return a threshold for the k largest values above -inf and ties with the k-th, and no
-    others.
-    """
+    """Return a threshold for exactly the k largest values above -inf and ties with the k-th."""
     is_number = x > float("-inf")
     low = tl.min(tl.where(is_number, x, float("inf")), axis=0)  # reached by at least k values
     at_low = tl.sum(is_number.to(tl.int32), axis=0)

@@ -93,16 +93,12 @@ def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, A
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether convolutions of x run their kernel: not in float32 on a GPU, and not without a
-    copy engine.
-    """
+    """Whether x runs the kernel: not float32 on a GPU, and not without a copy engine."""
     return use_descriptors(x) and not (x.is_cuda and x.dtype == torch.float32)
 
 
 def checked_shape(x: Tensor, weight: Tensor, dilation: int) -> tuple[int, int, int]:
-    """Return rows, steps and channels of the result. Raises ValueError if x and weight do not
-    fit.
-    """
+    """Return rows, steps and channels of the result. Raises ValueError."""
     num_out, num_in, height, taps = weight.shape
     steps = x.shape[1] - (taps - 1) * dilation
     if (x.shape[2], 1) != (num_in, height) or weight.dtype != x.dtype or steps < 1:

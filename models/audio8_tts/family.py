@@ -102,9 +102,7 @@ def read_config(folder: Path) -> DualARConfig:
 
 
 def codec_of(folder: Path) -> CodecConfig:
-    """Return the sizes of a folder's pickled codec, which later revisions of `config.json`
-    contain.
-    """
+    """Return the sizes of a folder's pickled codec; later revisions of `config.json` have them."""
     codec = released_codec()
     Section.from_file(folder / "config.json").expect(
         codec_sample_rate=codec.sample_rate_hz,
@@ -118,9 +116,7 @@ def codec_of(folder: Path) -> CodecConfig:
 
 
 def read_sampling(folder: Path) -> Sampling:
-    """Return the defaults of all codebooks in `generation_config.json`; the released ones
-    without it.
-    """
+    """Return the defaults in `generation_config.json` of all codebooks, or the released ones."""
     path = folder / "generation_config.json"
     section = Section.from_file(path) if path.exists() else Section({}, str(path))
     given: dict[str, Any] = {

@@ -38,9 +38,7 @@ class NoSuchCheckpoint(CheckpointError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Conversion:
-    """A file of a checkpoint that was converted to safetensors, the only format that is read
-    later.
-    """
+    """A file of a checkpoint that was converted to safetensors, the only format read later."""
 
     source: Path
     target: Path

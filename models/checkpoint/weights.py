@@ -53,9 +53,8 @@ def read_tensors(
 def read_file(
     file: Path, header: TensorHeader, names: Iterable[str], device: torch.device
 ) -> dict[str, Tensor]:
-    """Return some of a file's tensors, as `read_tensors`; for a GPU by several threads: four
-    reach 19 GB/s from a warm page cache, three to six times the speed of safetensors'
-    `load_file` (H200).
+    """Return some of a file's tensors, as `read_tensors`; for a GPU by several threads: four reach
+    19 GB/s from a warm page cache, three to six times the speed of safetensors' `load_file` (H200).
     """
     names = list(names)
     if device == META:

@@ -51,9 +51,7 @@ class NoWeight(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Weights of one layer. `kernels.linear.layers` computes, because residuals chain across
-    layers.
-    """
+    """Weights of one layer; `kernels.linear.layers` computes: residuals chain across layers."""
 
     def __init__(self, sizes: TransformerConfig) -> None:
         super().__init__()
@@ -268,9 +266,7 @@ class Decoder(nn.Module):
             return self._run_layers(x, attend, normed=normed)
 
     def early_launches(self, x: Tensor) -> AbstractContextManager[None]:
-        """Return `dependent_launches` for steps of as many rows as x (R, _), if all products are
-        ours.
-        """
+        """Return `dependent_launches` for steps of R rows, x (R, _), if all products are ours."""
         return dependent_launches(x, is_all_ours(x, self.layers[0].weights))
 
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
@@ -295,9 +291,7 @@ class Decoder(nn.Module):
         return self._run_layers(x, attend, last)
 
     def _layer(self, index: int) -> tuple[QKNormRope, Tensor]:
-        """Return norm and rotation of a layer's queries and keys, and its cache (2, N, H_kv, S,
-        D_h).
-        """
+        """Return a layer's norm and rotation, and its cache (2, N, H_kv, S, D_h)."""
         layer, cache = self.layers[index], self.cache.data[index]
         norms = layer.q_norm.weight, layer.k_norm.weight
         return QKNormRope(*norms, self.cos, self.sin, self.eps), cache

@@ -32,9 +32,7 @@ def add_layers(
     names: LayerNames,
     has_scales: bool = False,
 ) -> None:
-    """Add the last norm and the layers of a stack. `theirs`: prefix of its names, with a dot at
-    the end.
-    """
+    """Add the last norm and the layers of a stack. `theirs`: prefix of names, with its dot."""
     width, head = sizes.width, sizes.head_dim
     queries, keys = sizes.num_heads * head, sizes.num_kv_heads * head
     rotated = sizes.num_heads + sizes.num_kv_heads

@@ -159,7 +159,7 @@ class GraphRunner(Generic[Key]):
             until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
         sample: fills the static inputs of a bucket with typical values, before its capture and to
-            compare graph and eager; None: no inputs.
+            compare graph and eager; None: they need no values.
         beside: runs everything but replays; None: the caller's thread.
     """
 
@@ -216,9 +216,7 @@ class GraphRunner(Generic[Key]):
         self.stats.failures.clear()
 
     def renew(self) -> None:
-        """Capture every graph again, at the second run of its bucket, because its kernels have
-        changed.
-        """
+        """Capture every graph again, at its bucket's second run: its kernels have changed."""
         keys = [*self._graphs, *self._waiting]
         self._graphs.clear()
         self._waiting.clear()

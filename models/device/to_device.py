@@ -21,9 +21,7 @@ def to_device(
     device: torch.device,
     dtype: torch.dtype = torch.int64,
 ) -> Tensor:
-    """Return a tensor of `values`, which are copied, on the device. The copy is queued, not
-    waited for.
-    """
+    """Return a copy of `values` on the device. The copy is queued, not waited for."""
     host = values
     if not isinstance(host, Tensor):  # a third of the time that PyTorch takes for a list
         host = torch.from_numpy(np.array(host, dtype=NUMPY[dtype]))

@@ -166,9 +166,7 @@ class CodecConfig(DecoderSizes):
 
 
 def _read_stack(root: Section, name: str) -> TransformerConfig:
-    """Read a transformer whose query heads fill its width; so do its key heads, unless it names
-    fewer.
-    """
+    """Read a transformer whose query heads, and unless named key heads, fill its width."""
     section = root.section(name)
     width, head_dim = (section.get(key, Size) for key in ("width", "head_dim"))
     if width % head_dim:

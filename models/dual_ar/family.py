@@ -37,9 +37,7 @@ RELEASED_MARKERS = MARKERS | {"<|voice|>": 151673, "system": 8948}
 
 @dataclass(frozen=True)
 class DualARConfigs:
-    """The configurations of a checkpoint. Raises CheckpointError: the talker's codes are not the
-    codec's.
-    """
+    """The configurations of a checkpoint. Raises CheckpointError: talker and codec differ."""
 
     main: DualARConfig
     codec: CodecConfig

@@ -65,9 +65,7 @@ class Chat:
         self.tail = [*tokenize(TURN_TAIL), *tokenize(ASSISTANT_HEAD)]
 
     def build(self, request: SpeechRequest) -> Prompt:
-        """Lay out the prompt of one request. Raises RequestError if the family does not support
-        it.
-        """
+        """Lay out the prompt of one request. Raises RequestError: it is not supported."""
         check_request(request)
         text = self.tokenize(self.rules.text(request.text))
         if not text:
@@ -98,9 +96,7 @@ class Chat:
         return self.tokenize(tag + text)
 
     def _codes(self, clone: Voice) -> list[int]:
-        """Return the first codes of a voice. Raises RequestError if it is not of this
-        checkpoint.
-        """
+        """Return the first codes of a voice. Raises RequestError: it is of another checkpoint."""
         if clone.mode != "icl":
             raise RequestError(
                 "this checkpoint clones a recording with its transcript only (icl); give ref_text"
@@ -110,9 +106,7 @@ class Chat:
 
 
 def check_request(request: SpeechRequest) -> None:
-    """Raise RequestError for settings that this family does not support, rather than ignore
-    them.
-    """
+    """Raise RequestError for settings that this family would ignore."""
     if request.layout not in ("auto", "non_streaming"):
         raise RequestError(f"layout {request.layout!r}: this family reads the whole text first")
     if request.language.lower() != "auto":
@@ -128,9 +122,7 @@ def check_request(request: SpeechRequest) -> None:
 
 
 def check_control(text: str, what: str, allowed: re.Pattern[str], advice: str) -> str:
-    """Return text without control tokens but `allowed`, which would end or fake a turn. Raises
-    RequestError.
-    """
+    """Return the text. Raises RequestError for control tokens but `allowed`, which fake turns."""
     for token in CONTROL.findall(text):
         if not allowed.fullmatch(token):
             raise RequestError(f"{what} holds the control token {token}; {advice}")

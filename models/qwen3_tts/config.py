@@ -135,9 +135,7 @@ class Qwen3TTSConfig(FamilyConfig):
 
     @property
     def language_names(self) -> tuple[str, ...]:
-        """Languages a request may name: `auto` first, without dialects, as in the official
-        package.
-        """
+        """Languages of requests: `auto` first, without dialects, as in the official package."""
         return ("auto", *(name for name in self.languages if "dialect" not in name))
 
     @classmethod

@@ -95,9 +95,7 @@ class Qwen3TTS(SpeechModel):
         self.talker.is_fixed = True
 
     def new_sampling(self, num_slots: int) -> SamplingSlots:
-        """Return settings and penalty history of that many slots. Only codes and the end of
-        speech are drawn.
-        """
+        """Return settings and penalty history of slots. Only codes and end of speech are drawn."""
         size, eos = self.config.vocab_size, self.config.codec.eos
         suppress = torch.zeros(size, dtype=torch.bool)
         suppress[max(0, size - SUPPRESSED_TAIL) :] = True

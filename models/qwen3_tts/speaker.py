@@ -65,9 +65,7 @@ class TimeDelay(nn.Module):
 
 
 class Res2Net(nn.Module):
-    """Channels in parts: each but the first is convolved after the previous part was added to
-    it.
-    """
+    """Channels in parts: each but the first is convolved with the previous part added."""
 
     def __init__(self, width: int, scale: int, kernel: int, dilation: int) -> None:
         super().__init__()

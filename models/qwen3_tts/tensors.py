@@ -68,9 +68,7 @@ def network_table(config: Qwen3TTSConfig) -> Table:
 
 
 def speaker_table(config: SpeakerConfig) -> Table:
-    """Return the tensors of the speaker encoder; ours have the same names, without the first
-    word.
-    """
+    """Return the tensors of the speaker encoder; our names lack the first word."""
     table, channels, last = Table(), config.channels, config.channels[-1]
 
     def conv(name: str, inputs: int, outputs: int, kernel: int = 1) -> None:

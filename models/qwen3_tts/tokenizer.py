@@ -34,9 +34,8 @@ PATTERN = (
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    """Return the tokenizer of a checkpoint; special tokens are recognised. Raises
-    CheckpointError: it cannot be read, lacks the template's tokens, or has ids beyond
-    vocab_size.
+    """Return the tokenizer of a checkpoint; special tokens are recognised. Raises CheckpointError:
+    it cannot be read, lacks the template's tokens, or has ids beyond vocab_size.
     """
     is_pair = all((folder / name).is_file() for name in (VOCAB, MERGES))
     if not is_pair and not (folder / WHOLE).is_file():

@@ -226,9 +226,7 @@ class SpeechModel(FrameModel):
         self._beside.wait()
 
     def leave_triton(self, failure: str) -> None:
-        """Run every operation's reference after a `KernelFailed` with text `failure`, and record
-        graphs again.
-        """
+        """After a `KernelFailed` with text `failure`: run references, and record graphs again."""
         self.settle()
         if self.device.type == "cuda":
             torch.cuda.synchronize()  # graphs have ended; a lost device raises here
@@ -262,9 +260,7 @@ class SpeechModel(FrameModel):
 
     @property
     def pass_tokens(self) -> int | None:
-        """Tokens of a full pass of prefill, once allocated; None: a pass is as long as its
-        prompts.
-        """
+        """Tokens of a full pass of prefill, once allocated; None: as many as its prompts have."""
         return self.packed.buckets[-1] if self.packed.has_buckets else None
 
     @in_model
@@ -327,9 +323,7 @@ class SpeechModel(FrameModel):
             self.slots.owe(index, self.trailing([prompts[row] for row in owing]))
 
     def _start(self, rows: Pass) -> Tensor:
-        """Run a pass on static buffers: embeddings, talker, first draw, slots. Return the
-        talker's output.
-        """
+        """Run a pass on static buffers: embeddings, talker (returned), first draw, slots."""
         x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
         self.sampling.assign(rows.row_slots, rows.counts, rows.numbers)
@@ -355,9 +349,7 @@ class SpeechModel(FrameModel):
         raise NotImplementedError
 
     def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
-        """Return vectors of cloned voices for a pass: their indices (N,) on the host, and (N,
-        D); or None.
-        """
+        """Return cloned voices' vectors of a pass, indices (N,) on the host and (N, D), or None."""
         codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         places, vectors = [(codec_ids == SPEAKER).nonzero()[:, 0]], []
         voices = [prompt.request.clone for prompt in prompts if SPEAKER in prompt.codec_ids]
@@ -377,9 +369,7 @@ class SpeechModel(FrameModel):
         return self.slots.trailing.new_zeros(self.slots.trailing.shape[2])
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """Return (n, max_trailing, D) text vectors for the coming frames, of prompts that have
-        any.
-        """
+        """Return (n, max_trailing, D) text vectors for coming frames, of prompts with some."""
         raise NotImplementedError
 
     @torch.inference_mode()

@@ -53,9 +53,7 @@ ROW_COLUMNS = 5  # whole numbers of a row besides those of its sampling
 
 
 def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
-    """Return (N, K) codes of the reference frames in prompts, concatenated, on the host; or
-    None.
-    """
+    """Return (N, K) codes of all reference frames in prompts, on the host; or None."""
     codes = []
     for prompt in prompts:
         clone = prompt.request.clone

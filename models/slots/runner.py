@@ -209,9 +209,7 @@ class SlotBuffers:
         return len(self.index)
 
     def trailing_text(self, bucket: int) -> Tensor:
-        """Return (B, D) text vectors that the coming frame adds; the last one is repeated
-        without end.
-        """
+        """Return (B, D) text vectors of the coming frame; the last one repeats without end."""
         if self.trailing.shape[1] == 1:
             return self.trailing[:bucket, 0]
         step = self.frame[:bucket].clamp(max=self.trailing.shape[1] - 1)
@@ -339,9 +337,7 @@ class SamplingSlots:
     def settings_of(
         self, requests: Sequence[SpeechRequest]
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """Return the arguments of `assign` for each row, on the host: its integers and real
-        numbers.
-        """
+        """Return each row's arguments of `assign`, on the host: integers and real numbers."""
         rows = [request.sampling for request in requests]
         counts = [
             [request.seed, *(int(getattr(row, name)) for name in self._whole)]
@@ -453,9 +449,7 @@ class FrameModel:
         return self._slots
 
     def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
-        """Return the bytes of one slot, as `allocate` makes it: both caches, text to come,
-        codes.
-        """
+        """Return the bytes of one slot of `allocate`: both caches, text to come, codes."""
         talker, predictor = self.config.talker, self.config.predictor
         num_codebooks = self.config.num_codebooks
         cached = cache_bytes(talker, cache_positions(max_positions), self.dtype)
@@ -496,9 +490,7 @@ class FrameModel:
 
     @contextmanager
     def in_frame(self, bucket: int) -> Iterator[None]:
-        """Use the model's kernels, and a suitable number of CPU threads for frames of this many
-        slots.
-        """
+        """Use the model's kernels, and suitably many CPU threads for frames of these slots."""
         shape, num_threads = self.config.talker, torch.get_num_threads()
         if self.device.type != "cuda":
             num_threads = decode_threads(shape.num_weights // shape.num_layers, bucket)
@@ -506,9 +498,7 @@ class FrameModel:
             yield
 
     def predict(self, bucket: int) -> None:
-        """Code predictor: expand each slot's first code into the K codes of its frame, in
-        `slots.work`.
-        """
+        """Code predictor: expand each slot's first code into K codes, in `slots.work`."""
         slots, predictor = self.slots, self.predictor
         work = slots.work[:bucket]
         # Column 0 of the draws was used a frame ago, for the first code.

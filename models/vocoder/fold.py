@@ -18,9 +18,7 @@ USAGE_FLOOR = 1e-5
 
 
 def plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return float32 tensors, weight norm folded: w = g * v / |v| over all dimensions but the
-    first.
-    """
+    """Return float32 tensors with weight norm: w = g * v / |v| over all but the first dimension."""
     found = {}
     for name, tensor in tensors.items():
         for length, direction in WEIGHT_NORM:

@@ -91,9 +91,8 @@ class Lanes:
         self.num_lanes = num_lanes
 
     def fix_shapes(self) -> None:
-        """From now on, use one lane shape for all batches, and separate lanes for latents: in
-        two lanes rows were not always equal on an H200, in four they were
-        (`samples/reproducible.py`).
+        """From now on, use one lane shape for all batches, and separate lanes for latents: in two
+        lanes rows were not always equal on an H200, in four they were (`samples/reproducible.py`).
         """
         self.lane_buckets = self.lane_buckets[-1:]
         self.num_lanes = MAX_LANES
@@ -106,9 +105,7 @@ class Lanes:
 
     @property
     def lane_choices(self) -> list[int]:
-        """Choices of the maximum number of lanes per batch, largest first; fewer are hardly
-        slower.
-        """
+        """Choices of the maximum of lanes per batch, largest first; fewer are hardly slower."""
         lanes = [1 << power for power in reversed(range(MAX_LANES.bit_length()))]
         return lanes[:1] if self._front_shapes else lanes
 
@@ -173,9 +170,8 @@ class Lanes:
         return self._samples(self.whole, self._code_input, rows, kept)
 
     def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """Yield each row's number and its latents, which are static: valid until the next lanes.
-        If windows are rendered, rows are whole: in single lanes, as long as the longest row
-        needs.
+        """Yield each row's number and its latents, which are static: valid until the next lanes. If
+        windows are rendered, rows are whole: in single lanes, as long as the longest row needs.
         """
         sizes = [len(row) for row in rows]
         for batch in self._plan_latents(sizes):
@@ -221,9 +217,8 @@ class Lanes:
         return plan_lanes(sizes, buckets, max_lanes, self.network.gap_frames)
 
     def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
-        """Fill the static positions of a batch and its static input (lanes, frames, width),
-        without PyTorch, because each of its calls lets other threads run, and with one copy
-        to the device.
+        """Fill the static positions of a batch and its static input (lanes, frames, width), without
+        PyTorch, because each of its calls lets other threads run, and with one copy to the device.
         """
         num_frames = batch.num_lanes * batch.num_frames
         positions = np.full(num_frames, -1)

@@ -89,9 +89,7 @@ class Encoder:
         """
 
         def make(treatment: PostProcessing) -> tuple[bytes, PostProcessReport | None]:
-            """Return a file, and what was done to its samples; None: at most they were
-            resampled.
-            """
+            """Return a file, and the changes to its samples; None: at most resampled."""
             applied, rates_hz = None, (self.native_rate_hz, self.rate_hz)
             if treatment.is_none or not len(samples):
                 processed = resample(samples, *rates_hz)

@@ -73,9 +73,7 @@ def _energies(samples: Array, window: int) -> tuple[Array, float]:
 
 
 def _silences(is_silent: Array) -> tuple[int, int, int]:
-    """Return the lengths of the runs of True in (n,) bool: at the start, the longest inside, at
-    the end.
-    """
+    """Return the lengths of runs of True in (n,) bool: at the start, longest inside, at the end."""
     starts, ends = runs(is_silent)
     lengths = ends - starts
     first = last = 0

@@ -67,9 +67,7 @@ class Preset:
         return setting != "loudness" or bool(value == self.settings[setting])
 
     def next_target(self, target: LevelTarget, facts: AudioFacts) -> LevelTarget | None:
-        """Return the target of another attempt, given this one's; None: no other target would
-        help.
-        """
+        """Return the target of another attempt, by this one's; None: none would help."""
         level_db, better = facts.level_db(self.measure), target
         over_db = (facts.peak_dbtp or self.peak_dbtp) - self.peak_dbtp
         if over_db > 0:

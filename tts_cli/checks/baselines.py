@@ -105,9 +105,8 @@ def speech_s(take: JournalEntry) -> float | None:
 
 
 def unexpected_silence_s(take: JournalEntry) -> float:
-    """Return the longest near-silence between two sounds, 0 if it can be a pause of the text or
-    a joint of parts. Only the longest one is known, so that a shorter one next to a pause is
-    missed.
+    """Return the longest near-silence between two sounds, 0 if it can be a pause of the text or a
+    joint of parts. Only the longest one is known, so that a shorter one next to a pause is missed.
     """
     gaps, silence_s = _gaps_s(take), take.silence_inside_s or 0.0
     is_asked = bool(gaps) and silence_s <= max(gaps) + _JOINT_SLACK_S

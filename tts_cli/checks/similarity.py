@@ -83,9 +83,7 @@ def middles(takes: Iterable[SpeechSegments]) -> dict[Hashable, Array]:
 
 
 def similarities(take: SpeechSegments, middle: Array, encoder: str) -> VoiceSimilarity:
-    """Return the similarity of a take to the middle of its voice: whole, and of its worst
-    segment.
-    """
+    """Return the similarity of a take, and of its worst segment, to the middle of its voice."""
     rows = take.units.astype(np.float32)
     whole = float(_unit(rows.mean(axis=0)) @ middle)
     least = float((rows @ middle).min()) if len(rows) > 1 else None

@@ -137,9 +137,7 @@ class TakeVerdict(msgspec.Struct, frozen=True):
 
 
 def read_verdicts(out: Path) -> Iterator[TakeVerdict]:
-    """Yield the valid lines of a folder in order. The last one of an id and take counts. Raises
-    SetupError.
-    """
+    """Yield a folder's valid lines; the last one of an id and take counts. Raises SetupError."""
     path = out / CHECKS_NAME
     try:
         yield from filter(None, map(verdict_of_line, iter_file_lines(path)))

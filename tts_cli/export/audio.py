@@ -47,9 +47,7 @@ class AudioReader:
         self._has_links = has_links
 
     def content(self, row: ExportRow) -> Content:
-        """Return the audio of a row. Raises RowError: its file is unreadable or not the recorded
-        one.
-        """
+        """Return the audio of a row. Raises RowError: its file is unreadable or another one."""
         size = self._files.size(row.path)
         if size is None or size > _MAX_BYTES or size != (row.bytes or size):
             raise RowError(DAMAGED)

@@ -77,9 +77,7 @@ class Changes:
         return self._planner.maker.config
 
     def is_news(self, report: Mapping[str, Any]) -> bool:
-        """Return whether a run, by its first line of `runs.jsonl`, changes what the folder
-        remembers.
-        """
+        """Return whether a run's first line of `runs.jsonl` changes the remembered settings."""
         now = facts_of(report)
         last = self._runs.last or RunFacts()
         is_other = now.remembered(now.manifests) != last.remembered(now.manifests)
@@ -179,9 +177,7 @@ class Changes:
         return _Hashes(resolved.request_hash(), resolved.content_hash())
 
     def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Resolver | None:
-        """Return a resolver with a run's settings. Raises TtsCliError: they cannot be used any
-        more.
-        """
+        """Return a resolver with a run's settings. Raises TtsCliError: they are not usable now."""
         present, given = self._planner, self._given
         config = run.config(given)
         info, maker = present.info, present.maker

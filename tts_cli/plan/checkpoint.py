@@ -35,9 +35,7 @@ INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
 
 
 def sample_voice() -> Path:
-    """Return the folder of the sample voice, in the checkout or in the package. Raises
-    SetupError.
-    """
+    """Return the folder of the sample voice, in the checkout or the package. Raises SetupError."""
     package = Path(__file__).resolve().parents[1]
     installed = package / INSTALLED_FOLDER
     for folder in (package.parent / CHECKOUT_FOLDER, installed):
@@ -219,9 +217,7 @@ class Downloaded:
 
 
 def stored_models() -> list[StoredModel]:
-    """Return the sample voice and every supported checkpoint in the hub's cache. Raises
-    SetupError.
-    """
+    """Return the sample voice and supported checkpoints in the hub's cache. Raises SetupError."""
     sample = sample_voice()
     size = sum(path.stat().st_size for path in sample.rglob("*") if path.is_file())
     found = [StoredModel(SAMPLE_VOICE, family_of(sample)[0], str(sample), size)]

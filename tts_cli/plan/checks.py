@@ -383,9 +383,7 @@ class RowFilter:
         return is_named or id_hash(row_id) in self._marked
 
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
-        """Raise UsageError with the nearest of the manifest's ids if no row has one of the
-        names.
-        """
+        """Raise UsageError with the nearest ids if no row has one of the names."""
         strays = [name for name, has_met in self._ids.items() if not has_met]
         strays += [name for name, _ in self._patterns if name not in self._met]
         if not strays:

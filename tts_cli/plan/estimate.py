@@ -62,9 +62,7 @@ def measured_xrt(out: Path) -> float | None:
 
 
 def measured_pace(out: Path, identity: str) -> float | None:
-    """Return the audio per expected second of a folder's runs with a model; None: too little
-    audio.
-    """
+    """Return the audio per expected second of a model's runs; None: too little audio."""
     audio_s = expected_s = 0.0
     try:
         for line in RunLog(out).lines():

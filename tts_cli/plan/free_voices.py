@@ -119,9 +119,7 @@ class Ask:
                 self.joined = longer
 
     def sentence(self, given: str | None) -> tuple[str, str]:
-        """Return the text (`given` by `--voice-text`, or a row's) to generate the voice with,
-        and its language.
-        """
+        """Return the text and language to generate the voice with: `given`, or those of a row."""
         joined = self.joined if usual_s(self.joined) >= GOOD_S[0] else ""
         text = given or self.text or joined
         return (text, self.language) if text else (BUILT_IN, "auto")
@@ -159,9 +157,7 @@ class FreeVoices:
         return self.maker.info is not self.info
 
     def follow(self, others: FreeVoices) -> None:
-        """Give each row its voice in `others` and count no rows, for requests that are only
-        compared.
-        """
+        """Give rows their voices in `others`, uncounted, for requests that are only compared."""
         self._is_settled = True
         if self.config.free_voice == others.config.free_voice:
             self.is_one = others.is_one
@@ -205,9 +201,7 @@ class FreeVoices:
         )
 
     def _ask(self, row: Row, request: SpeechRequest) -> Ask:
-        """Return the voice of a row. While the manifest is read, count the row and offer its
-        text.
-        """
+        """Return the voice of a row. Before `settle`, count the row and offer its text."""
         voice = self._voice(row)
         if voice not in self.asks:
             self.asks[voice] = self._new(row, voice, request.language)
@@ -247,9 +241,7 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """Return a row's request with its generated voice, if `is_one`. Raises UsageError:
-        damaged file.
-        """
+        """Return a row's request with its generated voice, if `is_one`. Raises UsageError."""
         if not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct

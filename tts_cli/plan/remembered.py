@@ -93,9 +93,7 @@ def _is_of_speech(name: str) -> bool:
 
 
 def explicit_changes(run: RunFacts, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the speech settings that the user gave now and that differ: old and new value, by
-    name.
-    """
+    """Return speech settings that the user changed now: old and new value, by name."""
     values = settings_now(now)
     found = {}
     for name in sorted(now.chosen):
@@ -204,9 +202,7 @@ def without_orphans(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 
 class PastRuns:
-    """The runs of a folder, by id. Runs with the same facts share one object. Raises OSError,
-    SetupError.
-    """
+    """The runs of a folder, by id; equal facts share an object. Raises OSError, SetupError."""
 
     def __init__(self, out: Path, manifests: Sequence[str]) -> None:
         self._by_id: dict[str, RunFacts] = {}

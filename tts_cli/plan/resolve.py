@@ -384,9 +384,7 @@ def content_hash(
     ref_digest: str | None = None,
     split: Mapping[str, float] | None = None,
 ) -> str:
-    """Return the hash of a request as `request_hash`, without seed, sampling, frame limit and
-    shapes.
-    """
+    """Return the hash as `request_hash`, without seed, sampling, frame limit and shapes."""
     values = _request_values(request, model, ref_digest, split)
     for name in ("seed", "sampling", "max_frames", "shapes"):
         values.pop(name, None)

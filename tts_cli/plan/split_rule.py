@@ -74,9 +74,7 @@ class SplitRule:
         return self.info.pace or Pace()
 
     def is_long(self, request: SpeechRequest) -> bool:
-        """Return whether a text, or a segment between two of its pauses, is too long for one
-        piece.
-        """
+        """Return whether a text, or a segment between pauses, is too long for one piece."""
         text = request.text
         if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
             return False  # the usual case, without decoding
@@ -118,9 +116,7 @@ class SplitRule:
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
     def pieces(self, request: SpeechRequest, reading: NormalizedText | None) -> tuple[Piece, ...]:
-        """Return the pieces of a split text. `reading`: normalized text; None: synthesized as
-        written.
-        """
+        """Return the pieces of a split text. `reading`: normalized text; None: as written."""
         cuts = self._cuts(request)
         carried = with_tags_in_force([cut.text for cut in cuts], self._pace.tags)
         most = self.most_frames(request)

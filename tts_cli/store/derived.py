@@ -20,9 +20,7 @@ MAX_BYTES = 1 << 26  # of a compared file; larger ones were not written by us
 
 
 class DerivedFiles:
-    """The derived files of one output folder. Adding to them needs its lock. Raises SetupError,
-    OSError.
-    """
+    """The derived files of a folder. Adding needs its lock. Raises SetupError, OSError."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -37,9 +35,7 @@ class DerivedFiles:
                 self._learn(*map(str, found))
 
     def is_for(self, name: str, audio: str, text: str = "") -> bool:
-        """Return whether a file was last written for this audio and text, even if it was edited
-        since.
-        """
+        """Return whether a file was last written for this audio and text, edited since or not."""
         is_last = self._audio.get(id_hash(name)) == id_hash(audio)
         is_last = is_last and self._text.get(id_hash(name)) == id_hash(text)
         return is_last and os.path.isfile(self.out / name)

@@ -379,9 +379,7 @@ class CopiedLine:
         return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
 
     def to_line(self) -> str:
-        """Return the line with its unknown fields. A line of an unpublished schema keeps that
-        schema.
-        """
+        """Return the line with its unknown fields; an unpublished schema stays."""
         names = ("id", "status", "take", "role") if self.take.is_early else FIELDS
         known = {name: value for name, value in self.take.as_values().items() if name in names}
         others = {name: value for name, value in self.values.items() if name != "unfinished"}

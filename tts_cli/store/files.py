@@ -308,9 +308,7 @@ class AudioWriter(Encoder):
 
 
 class PathGuard:
-    """Creates folders for files of one existing output folder, and refuses paths that lead out of
-    it.
-    """
+    """Creates folders in one existing output folder, and refuses paths that lead out of it."""
 
     def __init__(self, out: Path) -> None:
         self.out = out

@@ -258,9 +258,7 @@ class Index:
         return row
 
     def look_up(self, row_ids: Iterable[str]) -> None:
-        """Look up many rows with one query, until the next entry. Single queries cost 40 us more
-        per row.
-        """
+        """Look up many rows with one query, until the next entry; saves 40 us per row."""
         if self._is_empty:
             return
         ids = {key_of(row_id): row_id for row_id in row_ids}

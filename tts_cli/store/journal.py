@@ -124,9 +124,7 @@ class Journal:
         return None if found is None else next(self._lines_at([found.offset]), None)
 
     def take(self, row_id: str, number: int) -> JournalEntry | None:
-        """Return the last entry of a take with the present path of its file, or None. Raises
-        OSError.
-        """
+        """Return a take's last entry with its file's present path, or None. Raises OSError."""
         line = self.line(row_id, number)
         return None if line is None else self._located(line.take)
 

@@ -325,9 +325,7 @@ class Merger:
         self._inside = PathGuard(self.out)
 
     def require_room(self, target: Journal | None) -> None:
-        """Raise UsageError if other files have the names of new rows. `target` None: no journal
-        yet.
-        """
+        """Raise UsageError if other files have new rows' names. `target` None: no journal yet."""
         in_the_way = Count(most=MAX_NAMED)
         for folder, journal in self._sources():
             for take in journal.takes():

@@ -230,9 +230,7 @@ class ResultCommits:
         return [change.entry for change in changes]
 
     def _change_of(self, task: Task, result: Result, run_id: str | None) -> RowChange:
-        """Encode and stage the files of a row. The change may be a failure. Raises DiskFull,
-        StoppedEarly.
-        """
+        """Encode and stage a row; the change may be a failure. Raises DiskFull, StoppedEarly."""
         writer, started_s = self._writer, time.perf_counter()
         result = encoded(task, result, writer.make, self._comment)
         is_truncated, made = result.error is not None, result.encoded
@@ -265,7 +263,7 @@ class ResultCommits:
         return RowChange(result_entry(task, result, self._writer, run_id, time.perf_counter()))
 
     def _merged(self, entry: JournalEntry) -> JournalEntry:
-        """Return the current take's entry in place of one with the same audio, byte for byte."""
+        """Give an entry the current take's number if both have the same audio, byte for byte."""
         journal = self._commits.journal
         file = None if entry.role is Role.EXTRA else journal.file(entry.id)
         if file is None or file.take == entry.take or file.has_failed:

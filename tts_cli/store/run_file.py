@@ -158,8 +158,7 @@ class RunLog:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the runs, without lines that are not objects and without fields of a wrong type:
-        strings, lists and objects are of their type, values inside are unchecked. Raises
-        OSError.
+        strings, lists and objects are of their type, values inside are unchecked. Raises OSError.
         """
         for raw in iter_file_lines(self.path):
             if (values := parse_line(raw)) is not None:

@@ -197,9 +197,7 @@ def _require_decodable(record: JournalEntry) -> None:
 
 
 def _plain_size(out: Path, path: Path) -> int:
-    """Return the size in bytes of a plain file inside of the folder, not following links. Raises
-    RowError.
-    """
+    """Return the bytes of a plain file in the folder; links are not followed. Raises RowError."""
     if not os.path.lexists(path):
         raise RowError(f"{path} is missing")
     size = PlainFiles(out).size(path)

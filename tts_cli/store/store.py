@@ -193,9 +193,7 @@ class Store:
         return take
 
     def lock(self) -> None:
-        """Create and lock the folder, unless that is done. Raises UsageError, SetupError,
-        FolderLocked.
-        """
+        """Create and lock the folder, once. Raises UsageError, SetupError, FolderLocked."""
         if self._lock is not None:
             return
         prepare_folder(self.out)
@@ -499,9 +497,7 @@ class Store:
             log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
     def unload(self) -> None:
-        """Close the journal and forget its index, so that `open` reads it again. The folder stays
-        locked.
-        """
+        """Close the journal, so that `open` reads it again. The folder stays locked."""
         self.journal.close()
         self._forget()
         self._is_open = False

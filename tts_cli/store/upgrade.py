@@ -153,9 +153,7 @@ class _Upgrade:
                 self._move(f"{stem}{one}", take_name(entry.id, entry.take, one))
 
     def _current(self, entry: JournalEntry, digests: set[str | None]) -> None:
-        """Leave a row's current take only the row's own names. `digests`: of all entries of the
-        row.
-        """
+        """Leave a row's current take only the row's own names. `digests`: of all its entries."""
         suffix = audio_suffix(entry.path)
         own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
         codes, codes_home = (f"{entry.id}{CODES_SUFFIX}", home.removesuffix(suffix) + CODES_SUFFIX)

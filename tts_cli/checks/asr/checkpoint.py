@@ -127,9 +127,7 @@ class Checkpoint(ABC, Generic[T, R, A]):
 
     @abstractmethod
     def _load(self, library: Any, folder: Path) -> Any:
-        """Return the model, and store its processor. Raises the errors of `library`,
-        transformers.
-        """
+        """Return the model, and store its processor. Raises errors of `library` (transformers)."""
 
     @abstractmethod
     def cut(self, request: T, audio: sound.Sound) -> list[AudioWindow]:

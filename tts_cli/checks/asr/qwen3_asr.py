@@ -78,9 +78,7 @@ class _Piece(NamedTuple):
 
 
 class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
-    """An `Aligner`; see `Checkpoint`. `least_score` was chosen, not measured: no released
-    weights.
-    """
+    """An `Aligner`; see `Checkpoint`. `least_score` was chosen without released weights."""
 
     kind, needs = "qwen3_asr", "5.17"
     languages, least_score, has_mixed_batches = ALIGNED_CODES, 0.1, True
@@ -165,9 +163,7 @@ class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
     def _scored(
         self, text: str, said: Sequence[dict[str, Any]], shares: sound.Array
     ) -> Iterator[_Piece]:
-        """Yield the words with their scores. `shares`: (two per word, labels) probability of
-        each time.
-        """
+        """Yield the words with scores. `shares`: (two per word, labels) probability of times."""
         places = _places(text, [one["text"] for one in said])
         for number, (one, (start, end)) in enumerate(zip(said, places, strict=True)):
             start_s, end_s = one["start_time"], one["end_time"]

@@ -54,8 +54,7 @@ class Recognizer(Protocol):
 
     def run(self, requests: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
         """Yield the result of every request, as they finish. A file that cannot be read gives a
-        problem. None among the requests: no request is ready, so do not wait for a full
-        batch.
+        problem. None among the requests: no request is ready, so do not wait for a full batch.
         """
         ...
 

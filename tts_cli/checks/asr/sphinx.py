@@ -92,9 +92,7 @@ def _words(samples: sound.Array) -> str:
 
 
 def search(decoder: Any, samples: sound.Array) -> bool:
-    """Run a decoder over (n,) float32 samples at 16 kHz. Return False, without work, for
-    silence.
-    """
+    """Run a decoder over (n,) float32 samples at 16 kHz. Return False for silence."""
     peak = float(np.abs(samples).max(initial=0.0))
     if peak == 0.0:
         return False

@@ -33,9 +33,7 @@ class Transcriber:
         return transcript is not None and transcript.recognizer == self.identity.name
 
     def skipped(self, take: JournalEntry) -> Event | None:
-        """Return why a take cannot be transcribed or aligned: `WITHOUT_WORDS`, `OTHER_LANGUAGE`,
-        or None.
-        """
+        """Return why a take cannot be transcribed: `WITHOUT_WORDS`, `OTHER_LANGUAGE`, or None."""
         if take.said is None or not take.letters:
             return Event.WITHOUT_WORDS
         return None if self.is_supported(take) else Event.OTHER_LANGUAGE

@@ -26,9 +26,7 @@ _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def build_page(content: Mapping[str, Any], *, is_served: bool = False) -> bytes:
-    """Return the page in UTF-8. `is_served`: by the server of `review`, which it may ask for
-    data.
-    """
+    """Return the page in UTF-8. `is_served`: it may ask the server of `review` for data."""
     style, script = _part("style.css"), _part("page.js")
     page = Template(_part("page.html")).substitute(
         title=html.escape(str(content["folder"]["name"])),
