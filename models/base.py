@@ -1,8 +1,8 @@
 """The types every speech model and the engine agree on.
 
-A family's model is a `SpeechModel` (`models/slots/model.py`). Each request is laid out as a
-`Prompt`; the engine prefills prompts into slots, steps all slots together one frame at a time, and
-hands finished codes to the vocoder. Nothing here knows a family by name.
+A family's model is a `SpeechModel` (`models/slots/model.py`). Each request becomes a `Prompt`; the
+engine prefills prompts into slots, steps all slots together one frame at a time, and passes
+finished codes to the vocoder. Nothing here depends on a family.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing add
 
 @contextmanager
 def library_errors(made: type[Exception], message: str) -> Iterator[None]:
-    """Raise `made` for any error of a library written in Rust: its errors, which have no class of
-    their own, and its panics, which are not an `Exception`.
+    """Raise `made` for any error of a library written in Rust: its errors, which have no class
+    of their own, and its panics, which are not an `Exception`.
     """
     try:
         yield
@@ -48,14 +48,14 @@ REFERENCE = -3  # of a codec id: REFERENCE - r is the sum of reference frame r's
 
 @dataclass(frozen=True)
 class Voice:
-    """A voice to clone, as its checkpoint encoded it. Two are equal when their digests are."""
+    """A voice to clone, as its checkpoint encoded it. Voices with the same digest are equal."""
 
     embedding: Tensor = field(compare=False, repr=False)  # (D,) float32 on the CPU
     codes: Tensor | None = field(compare=False, repr=False)  # (R, K) int64 on the CPU; None: xvec
     text: str | None  # transcript of the reference; None for xvec
     mode: str  # icl (embedding, codes and transcript) or xvec (embedding only)
     identity: str  # of the checkpoint that encoded it
-    digest: str  # hash of what it was made from: audio, mode, text, silence
+    digest: str  # hash of its source: audio, mode, text, silence
 
     @property
     def num_frames(self) -> int:
@@ -63,7 +63,7 @@ class Voice:
         return 0 if self.codes is None else len(self.codes)
 
     def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
-        """The codes (R, K) of mode icl. Raises RequestError if they do not fit the checkpoint."""
+        """Return the codes (R, K) of mode icl. Raises RequestError: they do not fit."""
         codes = self.codes
         if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
             shape = None if codes is None else tuple(codes.shape)
@@ -92,7 +92,7 @@ class SpeechRequest:
     ref_text: str | None = None
     clone_mode: str | None = None
     clone: Voice | None = None  # the encoded reference; the voice of a base checkpoint
-    # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
+    # Other settings that change its bits (`fix_shapes`); None: its batch mates change them.
     shapes: str | None = field(default=None, metadata={"as_before": None})
     # The text with the spaces that it was written with, by which it is cut; None: all are plain.
     spaced: str | None = field(default=None, metadata={"as_before": None})
@@ -100,7 +100,7 @@ class SpeechRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request laid out: what prefill needs, in plain Python values."""
+    """The layout of a request: the input of prefill, in plain Python values."""
 
     text_ids: list[int]  # one per prompt position, or NO_ID
     codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
@@ -112,7 +112,7 @@ class Prompt:
 
     @property
     def num_tokens(self) -> int:
-        """Prompt positions the talker's cache must hold before the first frame."""
+        """Prompt positions in the talker's cache before the first frame."""
         return len(self.text_ids)
 
     @property
@@ -134,15 +134,15 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True)
 class Licence:
-    """Terms of a checkpoint's weights that a user must have accepted before they are used."""
+    """Terms of a checkpoint's weights that a user must accept before they are used."""
 
     name: str
-    terms: str  # what matters most, in plain words, and where the whole text is
+    terms: str  # the main terms, in plain words, and where the whole text is
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a checkpoint offers, for messages, `voices` and the report."""
+    """Features of a checkpoint, for messages, `voices` and the report."""
 
     family: str  # qwen3_tts, fish_speech
     type: str  # custom_voice, voice_design, base, dual_ar; for messages only
@@ -161,18 +161,17 @@ class ModelInfo:
     takes_instruct: bool = False
     needs_reference: bool = False  # only the voice of a reference is available
     needs_instruct: bool = False  # the voice is described by an instruction
-    default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
+    default_layout: str = "non_streaming"  # the meaning of layout `auto`: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None if it can
-    clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
+    clone_modes: tuple[str, ...] = ("icl", "xvec")  # modes of cloning
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
-    licence: Licence | None = None  # what must be accepted first; None: nothing
+    licence: Licence | None = None  # must be accepted first; None: no consent
     normalizes: bool = False  # texts are put into words by default
     pace: Pace | None = None  # how fast it can speak; None: random weights, not known
 
     @property
     def frame_s(self) -> float:
-        """Seconds of audio one frame holds."""
         return self.samples_per_frame / self.sample_rate_hz
 
     @property
@@ -182,7 +181,7 @@ class ModelInfo:
 
 
 class SlotStatus(NamedTuple):
-    """The status of one slot at a poll; a row has a dozen polls."""
+    """The status of one slot at a poll. A row has a dozen polls."""
 
     frames: int  # frames so far
     is_finished: bool

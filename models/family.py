@@ -1,4 +1,5 @@
-"""A family as one object, and what follows from it: describing, checking, loading, random weights.
+"""A family as one object, and everything that follows from it: describing, checking, loading,
+random weights.
 
 A family's `family.py` has a `FAMILY`, which imports no torch. The tensors of each network are
 listed in a table; all else is generic. `load.py` does the part that needs torch.
@@ -32,8 +33,6 @@ MARKERS = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "us
 
 
 class NetworkPart(NamedTuple):
-    """A network of a checkpoint and where its tensors are stored."""
-
     name: str  # in messages
     network: str  # its class, as module:name
     config: Any  # of that class
@@ -44,7 +43,7 @@ class NetworkPart(NamedTuple):
 
 
 def unused(prefix: str, where: str = "") -> NetworkPart:
-    """Tensors that a file may have and no network of ours needs."""
+    """Return tensors that a file may have and that none of our networks needs."""
     return NetworkPart("", "", None, Table(), where, prefix)
 
 
@@ -71,7 +70,7 @@ class Family:
 
 
 def named(name: str) -> Any:
-    """An object by its module:name."""
+    """Import an object by its module:name."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -104,12 +103,11 @@ class Folder:
         return identity(self.folder, files)
 
     def tokenizer(self) -> Tokenizer:
-        """Text to ids."""
         return self.family.tokenizer(self.folder, self.config)
 
 
 class MadeUp:
-    """Random weights of a released size, for judging hardware before any download; the same seed
+    """Random weights of a released size, for judging hardware before any download. The same seed
     and device give the same weights.
     """
 
@@ -119,11 +117,10 @@ class MadeUp:
         self.parts = [part for part in family.parts(self.config) if part.name]
 
     def identity(self) -> str:
-        """The name."""
         return self.place
 
     def tokenizer(self) -> Tokenizer:
-        """Bytes to ids; the template's markers count as one id each, as in a released one."""
+        """Return bytes to ids; a marker of the template is one id, as in a released tokenizer."""
         return byte_tokenizer(self.family.markers or MARKERS)
 
 
@@ -131,7 +128,7 @@ Source = Folder | MadeUp  # of a checkpoint's networks
 
 
 def describe(source: Source) -> ModelInfo:
-    """What a checkpoint offers; random weights have no licence and no pace."""
+    """Describe a checkpoint. Random weights have no licence and no pace."""
     family, main, codec = source.family, source.config.main, source.config.codec
     info = ModelInfo(
         family=family.name,
@@ -149,7 +146,7 @@ def describe(source: Source) -> ModelInfo:
 
 
 def read(source: Source) -> Reader:
-    """What lays requests out, without a weight."""
+    """Return the layout of requests, without reading a weight."""
     tokenize = source.tokenizer()
     with library_errors(CheckpointError, f"{source.place}: its tokenizer"):
         prompt = source.family.prompt(source.config, tokenize)
@@ -157,7 +154,7 @@ def read(source: Source) -> Reader:
 
 
 def tokenizer_of(library: Any, problem: str) -> Tokenizer:
-    """Text to ids by a tokenizer of the tokenizers library; special tokens are recognised.
+    """Return text to ids by a tokenizer of the tokenizers library; special tokens are recognised.
 
     Args:
         problem: the beginning of its RequestError for a text that it cannot split.
@@ -171,11 +168,7 @@ def tokenizer_of(library: Any, problem: str) -> Tokenizer:
 
 
 def byte_tokenizer(markers: Mapping[str, int]) -> Tokenizer:
-    """A tokenizer of bytes.
-
-    Args:
-        markers: text to id.
-    """
+    """Return a tokenizer of bytes. `markers`: text to id."""
     pieces = re.compile(f"({'|'.join(map(re.escape, markers))})")
 
     def tokenize(text: str) -> list[int]:

@@ -45,7 +45,7 @@ def load(
 def _tensors(
     source: Source, part: NetworkPart, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """All tensors of a part: stored ones, or random ones with a seed per part."""
+    """Return all tensors of a part: stored ones, or random ones with a seed per part."""
     if isinstance(source, Folder):
         return read_tensors(source.folder / part.where, device, part.table.shapes.__contains__)
     seed = source.seed * len(source.parts) + source.parts.index(part)

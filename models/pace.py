@@ -1,16 +1,16 @@
 """How fast a checkpoint can speak, to find speech that is too short for its text.
 
 Only synthesized characters count: letters and digits, without a family's markup. A long character
-("nooooo") or a number's zeros count twice at most. Scripts differ in what one character stands for,
-so each kind has a separate floor. The first characters are not counted (`SLACK_CHARS`): a short
-text may be synthesized fast, in part, or as an abbreviation.
+("nooooo") or a number's zeros count twice at most. One character means more in some scripts than in
+others, so each kind has a separate floor. The first characters are not counted (`SLACK_CHARS`): a
+short text may be synthesized fast, in part, or as an abbreviation.
 
 For a family whose weights were never measured, the floors are those of people (`of_people`). Source
 of the usual rates: Pellegrino, Coupe and Marsico, "A cross-language perspective on speech
 information rate", Language 87 (2011): 5.2 syllables a second in Mandarin, 6.2 in English, 7.8 in
 Japanese and Spanish, without pauses. That is 16 to 18 letters a second of European languages. Users
-report that texts of more than two minutes became noise or nothing at all
-(LostRuins/koboldcpp#2132, jamiepine/voicebox#1077).
+report that texts of more than two minutes became noise or nothing at all (LostRuins/koboldcpp#2132,
+jamiepine/voicebox#1077).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _SYLLABLES = ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9D), (0xAC00, 0xD
 
 @dataclass(frozen=True)
 class Pace:
-    """Figures of a family's or checkpoint's speech. Floors are frames per synthesized character; 0
-    for a script without a floor.
+    """Figures of a family's or checkpoint's speech. Floors are frames per synthesized character;
+    0: no floor for a script.
     """
 
     letter: float = 0.0  # of the Latin, Greek and Cyrillic alphabets, and digits
@@ -57,10 +57,8 @@ class Pace:
 
     @classmethod
     def of_people(cls, frames_a_s: float, **more: Any) -> Pace:
-        """The floors of people, for a codec that makes this many frames a second.
-
-        Args:
-            more: fields other than floors and length.
+        """Return the floors of people for a codec of `frames_a_s` frames per second. `more`:
+        further fields.
         """
         return cls(
             letter=frames_a_s / LETTERS_A_S,
@@ -72,23 +70,20 @@ class Pace:
         )
 
     def least_frames(self, text: str) -> int:
-        """The least frames that speech of the whole text can have; 0 if not known."""
+        """Return the minimum of frames of speech of the whole text; 0 if unknown."""
         floors = sorted(self._floors(text), reverse=True)
         share = LONG_SHARE if self.is_long(text) else 1.0
         return int(share * sum(floors[SLACK_CHARS:]))
 
     def without_markup(self, text: str) -> str:
-        """The text without its markup."""
         return text if self.markup is None else re.sub(self.markup, " ", text)
 
     def is_long(self, text: str) -> bool:
-        """Whether this text is longer than the checkpoint's limit for one row."""
         if self.longest_chars is None:
             return False
         return len(self.without_markup(text).encode()) > self.longest_chars
 
     def _floors(self, text: str) -> list[float]:
-        """The floor of every synthesized character."""
         text = _LONG.sub(r"\1\1", self.without_markup(text))
         if text.isascii():
             return [self.letter] * len(text.translate(_UNSPOKEN))
@@ -110,5 +105,5 @@ _READING = Pace(letter=1 / 13, ideograph=1 / 4.5, syllable=1 / 6.5, other=1 / 12
 
 
 def reading_s(text: str) -> float:
-    """Approximate seconds that people take to read a text aloud, by its script."""
+    """Return approximate seconds that people take to read a text aloud, by its script."""
     return sum(_READING._floors(text))

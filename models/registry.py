@@ -1,4 +1,4 @@
-"""The families, and which of them reads a checkpoint: the one its config.json names. A family is
+"""The families, and the choice of the one that reads a checkpoint, by its config.json. A family is
 imported when it is needed, and torch only to load weights.
 
 A family is an entry here and its folder in models/, whose `family.py` has a `FAMILY`
@@ -53,7 +53,6 @@ class FamilyEntry:
 
     @property
     def family(self) -> Family:
-        """The family itself, imported now."""
         return named(f"models.{self.folder}.family:FAMILY")
 
 
@@ -81,7 +80,7 @@ FAMILIES = (
 
 
 def find(source: str, revision: str | None = None) -> Path:
-    """The folder of a checkpoint. Raises CheckpointError, with a suggestion if there is one."""
+    """Return the folder of a checkpoint. Raises CheckpointError, perhaps with a suggestion."""
     try:
         return resolve(source, revision)
     except NoSuchCheckpoint as error:
@@ -89,8 +88,8 @@ def find(source: str, revision: str | None = None) -> Path:
 
 
 def did_you_mean(source: str) -> str:
-    """The end of a message about a missing checkpoint: similar names among the released ones, the
-    hub's cache, and folders next to it; empty if there are none.
+    """Return the end of a message about a missing checkpoint: similar names among the released
+    ones, the hub's cache, and folders next to it; or an empty text.
     """
     names = [name for family in FAMILIES for name in family.repositories]
     names += cached_repositories()
@@ -110,12 +109,11 @@ def did_you_mean(source: str) -> str:
 
 
 def describe(source: str, revision: str | None = None) -> ModelInfo:
-    """What a checkpoint offers, from its small files; no weight is read and torch not imported.
+    """Describe a checkpoint by its small files; no weight is read and torch not imported. Raises
+    CheckpointError.
 
     Args:
         source: a folder, a hub repository id, or `synthetic:NAME`.
-    Raises:
-        CheckpointError: it cannot be found or read.
     """
     return families.describe(_source(source, revision))
 
@@ -135,7 +133,7 @@ def load_model(
         device: the meta device shows whether names and shapes fit, and reads no weight.
         dtype: None for float32 on a CPU and bfloat16 on a GPU.
         use_graphs: prepare CUDA graph capture; ignored on a CPU.
-        kernels: what the model's operations run; None: Triton's on a GPU.
+        kernels: kernels of the model's operations; None: Triton's on a GPU.
     Raises:
         CheckpointError: it cannot be found, or its tensors do not fit.
     """
@@ -146,8 +144,8 @@ def load_model(
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
-    """What lays requests out, without a weight; width of a voice's embedding; K. Raises
-    CheckpointError.
+    """Return the prompt builder, the width of a voice's embedding, and K, without weights.
+    Raises CheckpointError.
     """
     reader = families.read(_source(source, revision))
     return reader.prompt, reader.config.talker.width, reader.config.num_codebooks
@@ -156,9 +154,9 @@ def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilde
 def load_prompt_counter(
     source: str, revision: str | None = None
 ) -> Callable[[SpeechRequest, int | None], int]:
-    """What counts the tokens of a request's prompt, without a weight. Its second argument is how
-    many frames of a reference stand in it, None where no voice is cloned; a transcript that is not
-    known counts as one token. It raises RequestError like `SpeechModel.prompt`.
+    """Return a function that counts the tokens of a request's prompt, without weights. Its second
+    argument is the number of reference frames, None without a cloned voice; an unknown
+    transcript counts as one token. It raises RequestError like `SpeechModel.prompt`.
 
     Raises:
         CheckpointError: the checkpoint cannot be found, or its tokenizer not read.
@@ -179,12 +177,8 @@ def load_prompt_counter(
 
 
 def convert(source: str, revision: str | None = None) -> Conversion | None:
-    """Convert a checkpoint's files in other formats to safetensors, in its folder.
-
-    Returns:
-        None where all of it is safetensors already.
-    Raises:
-        CheckpointError: it cannot be found or written, or is not what it should be.
+    """Convert a checkpoint's files in other formats to safetensors, in its folder. None: all files
+    are safetensors already. Raises CheckpointError: it cannot be found or written, or is invalid.
     """
     folder = find(source, revision)
     family = _entry(folder).family
@@ -195,17 +189,15 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
 
 
 def family_of(folder: Path) -> tuple[str, Licence | None]:
-    """Name and licence of the family whose checkpoint a folder holds, by its config.json alone.
-
-    Raises:
-        CheckpointError: it is of none.
+    """Return name and licence of the family of a checkpoint, by its config.json alone. Raises
+    CheckpointError.
     """
     entry = _entry(folder)
     return entry.folder, entry.family.licence
 
 
 def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
-    """Whether codes that a checkpoint of this family and size made are a checkpoint's own too."""
+    """Whether a checkpoint can decode codes of a checkpoint of this family and size."""
     return any(
         info.family == family == entry.folder
         and {info.size, size} <= set(entry.family.shared_codec)
@@ -214,28 +206,26 @@ def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
 
 
 def pace_of(family: str | None) -> Pace | None:
-    """The pace of all checkpoints of a family; None for an unknown family."""
+    """Return the pace of all checkpoints of a family; None for an unknown family."""
     return next((entry.family.pace for entry in FAMILIES if entry.folder == family), None)
 
 
 def licences() -> list[Licence]:
-    """The licences that some family's weights ask to be accepted."""
     found = (entry.family.licence for entry in FAMILIES)
     return [licence for licence in found if licence is not None]
 
 
 def synthetic_names() -> list[str]:
-    """The names that may follow `synthetic:`."""
+    """Return the names that may follow `synthetic:`."""
     return [name for family in FAMILIES for name in family.synthetic]
 
 
 def is_synthetic(source: str) -> bool:
-    """Whether a source means random weights."""
     return source.startswith(SYNTHETIC_PREFIX)
 
 
 def _source(source: str, revision: str | None) -> families.Source:
-    """The checkpoint of a name, read as far as its configurations."""
+    """Return the checkpoint of a name, read as far as its configurations."""
     if not is_synthetic(source):
         folder = find(source, revision)
         return families.Folder(_entry(folder).family, folder)
@@ -247,7 +237,6 @@ def _source(source: str, revision: str | None) -> families.Source:
 
 
 def _entry(folder: Path) -> FamilyEntry:
-    """The family that a folder's config.json names."""
     path = folder / "config.json"
     if not os.path.exists(path):
         raise CheckpointError(f"{folder}: has no config.json, so it is not a checkpoint")

@@ -5,8 +5,8 @@ arguments all follow from it. A further setting is a line here and an argument o
 setting added to a released version has `as_before=...`: the value for which nothing changes (see
 `tts_cli.store.hashes`).
 
-Settings of codebooks 1..K-1 begin with `subtalker_`; their kernel's arguments have the rest of the
-name.
+Settings of codebooks 1..K-1 begin with `subtalker_`; the arguments of their kernel have the same
+names without it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDLESS = 2**63 - 1  # the limit of an integer's width, not a real one
 
 @dataclass(frozen=True)
 class Range:
-    """The values a number may take, both ends included unless `is_low_open`."""
+    """The allowed values of a number, both ends included unless `is_low_open`."""
 
     low: float
     high: float
@@ -30,7 +30,7 @@ class Range:
     hint: str = ""  # added to the message, in brackets
 
     def problem(self, value: float) -> str | None:
-        """What is wrong with `value`, or None."""
+        """Return why `value` is wrong, or None."""
         is_low_ok = value > self.low if self.is_low_open else value >= self.low
         is_finite = abs(value) < math.inf  # for any integer too; NaN is not
         if is_finite and is_low_ok and value <= self.high:
@@ -45,7 +45,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Setting:
-    """Facts of a setting in the table, without name and default."""
+    """The properties of a setting in the table, without name and default."""
 
     kind: type[float]  # float, int or bool
     limits: Range | None  # None for bool
@@ -72,7 +72,7 @@ _PENALTY = Range(0.01, 100.0, hint="1 is off")
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one row draws its codes. The defaults are the official package's."""
+    """Sampling settings of one row. The defaults are the official package's."""
 
     temperature: float = _setting(
         0.9, _TEMPERATURE, "Spread of the first codebook's draws, 0.001 to 100.", "T"

@@ -2,22 +2,22 @@
 
     out = softmax(D_h^-0.5 * q . K[0..p]) . V[0..p]     for each head, p the row's position
 
-q is (R, H * D_h); the cache is (2, N, H_kv, S, D_h), keys and values; row r reads slot
-r // rows_per_slot and query head h reads KV head h // (H / H_kv). Positions beyond p contain
-whatever an older, longer row left, NaN included, and never reach the result.
+q is (R, H * D_h); the cache is (2, N, H_kv, S, D_h), keys and values; row r reads slot r //
+rows_per_slot and query head h reads KV head h // (H / H_kv). Positions beyond p contain remains of
+an older, longer row, perhaps NaN, and never reach the result.
 
-Rows with the same beginning may read it from one slot, although all slots contain a copy: what 256
-rows of a voice read together then comes from memory once and from the L2 cache 255 times.
+Rows with the same beginning may read it from one slot, although all slots contain a copy: then it
+comes from memory once, and from the L2 cache for all other rows.
 
 The work is reading the cache once, so a program owns one KV head of one slot and serves all its
 query heads and rows from the same tiles, with the online softmax of FlashAttention (Dao et al.,
-2022). A few rows with a long cache would leave most of the GPU idle: then the cache is split
-between several programs (Flash-Decoding, Dao et al., 2023) and a second small kernel merges their
-parts. The number of splits depends on R and S alone, so launches stay fixed under a CUDA graph, and
-each row's own length decides what a split covers.
+2022). For few rows with a long cache, the cache is split between several programs (Flash-Decoding,
+Dao et al., 2023) and a second small kernel merges their parts. The number of splits depends on R
+and S alone, so launches stay fixed under a CUDA graph; each row's own length decides what a split
+covers.
 
 Rounding: scores, softmax and sums are float32. The weights of the softmax are rounded to the dtype
-before they multiply the values (not in the reference), the result is rounded once, at the end. The
+before they multiply the values (not in the reference); the result is rounded once, at the end. The
 parts of splits stay float32.
 """
 
@@ -47,11 +47,10 @@ def decode_attention_ref(
     is_long: bool = False,
     prefixes: Tensor | None = None,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache, and
-    every row reads its own slot alone.
+    """Plain PyTorch. It splits no cache, and every row reads its own slot alone.
 
-    On the CPU the host may look at the lengths: every row then reads exactly its own positions, so
-    it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
+    On a CPU, where the host can read the lengths, every row reads exactly its own positions, so its
+    result does not depend on other rows. Elsewhere the whole cache is masked.
     """
     if q.device.type != "cpu":
         return _attend_masked(q, cache, positions, rows_per_slot)
@@ -80,8 +79,7 @@ def _attend_masked(q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: i
     mask = visible.view(num_slots, 1, rows_per_slot, num_positions).repeat_interleave(group, dim=2)
     scores = (queries @ cache[0, :num_slots].float().transpose(2, 3)) * head_dim**-0.5
     weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    # A weight of zero does not silence a NaN, so what no row of the slot sees is zeroed in V
-    # itself.
+    # A weight of zero does not silence a NaN, so V itself is zeroed where no row of the slot looks.
     seen = visible.view(num_slots, 1, rows_per_slot, num_positions, 1).any(dim=2)
     out = weights @ cache[1, :num_slots].float().masked_fill(~seen, 0.0)
     out = out.unflatten(2, (rows_per_slot, group)).transpose(1, 2)
@@ -90,7 +88,7 @@ def _attend_masked(q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: i
 
 @jit
 def _split_span(longest, NUM_SPLITS: tl.constexpr, BLOCK_S: tl.constexpr):
-    """Positions a split covers: an even share of the longest row, in whole blocks."""
+    """Positions per split: an even share of the longest row, in whole blocks."""
     share = (longest + NUM_SPLITS - 1) // NUM_SPLITS
     return (share + BLOCK_S - 1) // BLOCK_S * BLOCK_S
 
@@ -110,7 +108,7 @@ def _attention_kernel(
     slot = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1)
     split = tl.program_id(2)
-    # One line of the tile per (row of the slot, query head of the group); tl.dot wants at least 16.
+    # One line of the tile per (row of the slot, query head of the group); tl.dot needs at least 16.
     line = tl.arange(0, BLOCK_M)
     is_line = line < ROWS_PER_SLOT * GROUP
     row = slot * ROWS_PER_SLOT + line // GROUP
@@ -216,7 +214,8 @@ def num_splits(num_programs: int, num_positions: int) -> int:
 def launch_settings(dtype: torch.dtype, group: int) -> tuple[int, int, int]:
     """Positions per tile, warps and pipeline stages, for `group` query heads per KV head.
 
-    Short caches, where less would do, are served by `kernels.attention.step` in one launch.
+    `kernels.attention.step` serves short caches, for which smaller tiles would suffice, in one
+    launch.
     """
     if dtype == torch.float32:
         return 32, 4, 2
@@ -240,11 +239,11 @@ def decode_attention(
         q: (R, H * D_h), R a multiple of rows_per_slot, H of H_kv.
         cache: (2, N, H_kv, S, D_h) of q's dtype, N >= R / rows_per_slot; may be a view.
         positions: (R,) int64, 0 or more.
-        rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
-            positions its longest row sees must hold numbers.
+        rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request: all
+            positions that its longest row sees must be finite.
         is_long: split the cache as a long one, whatever S: then a row's sums depend on R alone.
         prefixes: (N, 2) int64: for each slot another slot with the same beginning, and the number
-            of positions that both have in common. None: no slots have.
+            of positions that both have in common. None: no shared beginnings.
     Returns:
         (R, H * D_h), contiguous.
     """

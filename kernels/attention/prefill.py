@@ -4,20 +4,19 @@
 
 q is (T, H * D_h); K and V are in the static cache (2, N, H_kv, S, D_h), where `qk_norm_rope_store`
 put them just before; token t belongs to the row in slot slots[t] and has position positions[t].
-Tokens of a row are neighbours with rising positions, from 0 or from the end of what its slot
-contains already; its slot distinguishes it from other rows. Tokens with slot -1 fill the bucket up:
-they come last, read nothing and give zeros.
+Tokens of a row are neighbours with rising positions, from 0 or from the end of its slot's content;
+the slot distinguishes rows. Tokens with slot -1 are padding: they come last, read nothing and give
+zeros.
 
-A padded (B, T) batch spends its time on padding as soon as prompts differ in length, and every
-length is a new shape for a library. Here a launch depends on the number of tokens alone, which
-suits one CUDA graph per bucket. A program owns a tile of tokens of one head and goes through the
-rows in it one after the other, a block of a row's keys at a time: online softmax as in
-FlashAttention (Dao et al., 2022). Blocks begin at a row's position 0, and keys of other rows add
-exact zeros. So the result of a row depends neither on its place in a pass, nor on its neighbours,
-nor on whether the pass contains all of the row or only its end.
+A launch depends on the number of tokens alone, which suits one CUDA graph per bucket; a padded (B,
+T) batch would waste time on padding, and every length would be a new shape. A program owns a tile
+of tokens of one head and processes its rows one after the other, a block of a row's keys at a time:
+online softmax as in FlashAttention (Dao et al., 2022). Blocks begin at a row's position 0, and keys
+of other rows add exact zeros. So the result of a row does not depend on its place in a pass, its
+neighbours, or whether the pass contains all of the row or only its end.
 
 Rounding: scores, softmax and sums are float32. The weights of the softmax are rounded to the dtype
-before they multiply the values (not in the reference), the result is rounded once, at the end.
+before they multiply the values (not in the reference); the result is rounded once, at the end.
 """
 
 from __future__ import annotations
@@ -39,9 +38,8 @@ MAX_MASKED = 1024  # tokens that the reference on a GPU attends to in one produc
 
 
 def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
-    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against. Row by row
-    where the host may look (a CPU), and for more tokens than any graph has; elsewhere rows must
-    begin at position 0 (`can_go_on`).
+    """Plain PyTorch in float32. Row by row if the host can read values (a CPU), and for more
+    tokens than any graph has; elsewhere rows must begin at position 0 (`can_go_on`).
     """
     if q.device.type != "cpu" and len(q) <= MAX_MASKED:
         return _attend_masked(q, cache, slots, positions)
@@ -49,9 +47,7 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
     num_heads = q.shape[1] // head_dim
 
     def whole(x: Tensor, before: int = 0) -> Tensor:
-        """(T, heads, D_h) to (1, heads, T', D_h): zeros for positions before, and up to a whole
-        block.
-        """
+        """Pad (T, heads, D_h) to (1, heads, T', D_h) with zeros before, and up to a whole block."""
         behind = -(before + len(x)) % WHOLE
         return F.pad(x.float(), (0, 0, 0, 0, before, behind)).transpose(0, 1)[None]
 
@@ -78,8 +74,9 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
 
 
 def _attend_masked(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
-    """Every token with every other, masked to the earlier tokens of its row: shapes are those of
-    the arguments, so it can be captured. It reads only the keys of these tokens.
+    """Attend from every token to every other, masked to the earlier tokens of its row. Shapes
+    depend on those of the arguments alone, so it can be captured. It reads only the keys of
+    these tokens.
     """
     num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
     is_real = slots >= 0
@@ -168,14 +165,14 @@ def _prefill_attention_kernel(
 
 
 def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int, int]:
-    """Tokens and keys a tile, warps, pipeline stages; small tiles spread a short prompt."""
+    """Tokens and keys per tile, warps, pipeline stages; small tiles spread a short prompt."""
     if dtype == torch.float32 or num_tokens <= 64:
         return 32, 32, 4, 1
     return 64, 64, 4, 2
 
 
 def can_go_on(like: Tensor) -> bool:
-    """Whether rows may continue after what their slots contain, by any tensor of the device:
+    """Whether rows may continue after the content of their slots, by any tensor of the device:
     everywhere but in the reference on a GPU, which reads the keys of its own tokens alone.
     """
     return like.device.type == "cpu" or use_triton(like)
@@ -187,14 +184,14 @@ def prefill_attention(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor
 
     Args:
         q: (T, H * D_h), H a multiple of H_kv, last dimension contiguous.
-        cache: (2, N, H_kv, S, D_h) of q's dtype, written before for these tokens and for earlier
+        cache: (2, N, H_kv, S, D_h) of q's dtype, already filled for these tokens and for earlier
             ones; may be a view.
-        slots: (T,) int64, each token's slot, another for each row; -1 for padding, which comes
-            last.
-        positions: (T,) int64, each token's position in its row, rising from 0, or from a later
-            one if `can_go_on`.
+        slots: (T,) int64, each token's slot, a different one for each row; -1 for padding at the
+            end.
+        positions: (T,) int64, each token's position in its row, rising from 0, or from a later one
+            if `can_go_on`.
     Returns:
-        (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
+        (T, H * D_h), contiguous; zeros for padding. NaN in a row does not affect other rows.
     """
     num_tokens = q.shape[0]
     num_kv_heads, head_dim = cache.shape[2], cache.shape[4]

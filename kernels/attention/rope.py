@@ -9,7 +9,7 @@ frequency.
 key head (RMSNorm over D_h), rotates them by the row's position, writes key and value into the row's
 cache slot, and returns the queries (R, H * D_h). PyTorch needs about twenty kernels for this; here
 it is one, with one program per tile of heads. Rows are the new positions of a step, or the tokens
-of packed prompts, which name their slots.
+of packed prompts with their slots.
 
 Rounding: tables are computed in float32 and cast to the model's dtype. The norm's mean and root are
 float32; the normalised value is rounded, and so is its product with the weight. Of the rotation
@@ -32,7 +32,7 @@ from kernels.launch.op import op
 def rope_tables(
     num_positions: int, head_dim: int, theta: float, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin, each (S, D_h), computed on the CPU so that every device gets the same ones."""
+    """Return cos and sin, each (S, D_h), from the CPU, so that all devices get the same."""
     exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     angle = torch.outer(torch.arange(num_positions).float(), 1.0 / (theta**exponent))
     angle = torch.cat((angle, angle), dim=-1)
@@ -63,9 +63,7 @@ def qk_norm_rope_store_ref(
     rows_per_slot: int = 1,
     slots: Tensor | None = None,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
-    read values (a GPU) its shapes are those of its arguments, so it can be captured.
-    """
+    """Plain PyTorch. On a GPU its shapes are those of its arguments, so it can be captured."""
     q_weight, k_weight, cos, sin, eps = heads
     _check_norms(q_weight, k_weight)
     num_rows, num_kv_heads, head_dim = len(qkv), cache.shape[2], cache.shape[4]
@@ -96,7 +94,7 @@ def qk_norm_rope_store_ref(
 
 
 def query_heads(rows: Tensor, cache: Tensor, others: int = 0) -> int:
-    """H, the number of query heads in rows (R, (H + others) * D_h).
+    """Return H, the number of query heads in rows (R, (H + others) * D_h).
 
     Raises:
         ValueError: H is not a multiple of H_kv, or rows or cache (2, N, H_kv, S, D_h) have another
@@ -132,8 +130,8 @@ def _may_look(tensor: Tensor) -> bool:
 
 
 def _written_rows(slots: Tensor) -> Tensor:
-    """The rows to write to the cache: those with a slot. Where the host may not read values, as
-    many as before: a row without a slot repeats the first row that has one.
+    """Return the rows to write to the cache: those with a slot. If the host may not read values,
+    their number does not change: a row without a slot repeats the first row that has one.
     """
     is_row = slots >= 0
     if _may_look(slots):
@@ -142,7 +140,7 @@ def _written_rows(slots: Tensor) -> Tensor:
 
 
 def _shared_position(positions: Tensor) -> int | None:
-    """The position that all rows share; None if they differ or the host may not read values."""
+    """Return the position that all rows share; None: they differ, or cannot be read."""
     if not _may_look(positions):
         return None
     values = positions.tolist()

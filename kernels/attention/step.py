@@ -1,4 +1,4 @@
-"""Everything between a decode step's q/k/v product and its output projection, in one launch:
+"""The operations between a decode step's q/k/v product and its output projection, in one launch:
 
     QK norm, RoPE and cache store (`kernels.attention.rope`), attention (`kernels.attention.decode`)
 
@@ -47,7 +47,6 @@ def halves(source, low, mask, HALF: tl.constexpr):
 
 @jit
 def wide(pair):
-    """Both as float32."""
     return pair[0].to(tl.float32), pair[1].to(tl.float32)
 
 
@@ -73,7 +72,7 @@ def cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
 
 @jit
 def store_pair(keys_ptr, values_ptr, target, k, v, mask, HALF: tl.constexpr):
-    """A new key (rounded here) and value into the cache."""
+    """Store a new key (rounded here) and value into the cache."""
     dtype: tl.constexpr = v[0].dtype
     tl.store(keys_ptr + target, k[0].to(dtype), mask=mask)
     tl.store(keys_ptr + target + HALF, k[1].to(dtype), mask=mask)
@@ -98,8 +97,8 @@ def _first_of(q, k, v, scale, IS_SINGLE: tl.constexpr):
 
 @jit
 def mix(q, keys, values, seen, scale, so_far, dtype: tl.constexpr):
-    """One tile of the online softmax for one query head a line; keys and values are pairs of
-    (lines, positions, D_h / 2).
+    """Add a tile to the online softmax, one query head per line; keys, values: pairs (lines,
+    positions, D_h / 2).
     """
     highest, total, low, high = so_far
     scores = tl.sum(keys[0] * q[0][:, None, :] + keys[1] * q[1][:, None, :], axis=2) * scale
@@ -141,10 +140,10 @@ def _step_attention_kernel(
 
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
-    With one row per slot this step's key and value never leave the registers on their way to the
-    scores, and older ones are loaded before the previous launch has ended: earlier steps have
-    written them, and between two steps one launch is never overtaken (`wait_for_all`, or a launch
-    that is not an early one).
+    With one row per slot this step's key and value stay in registers until the scores, and older
+    ones are loaded before the previous launch has ended: earlier steps have written them, and
+    between two steps one launch is never overtaken (`wait_for_all`, or a launch that is not an
+    early one).
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
@@ -245,10 +244,8 @@ def use_one_launch(qkv: Tensor, cache: Tensor) -> bool:
 def tile_settings(num_rows: int) -> tuple[int, int | None]:
     """Positions per tile, and registers per thread at most.
 
-    With 256 rows of Qwen3-TTS not all programs run concurrently, unless each takes few registers:
-    at positions 1, 4, 8, 12 and 15 they take 5.3, 5.7, 6.8, 8.5 and 8.7 us, with tiles of 16
-    positions 7.4 to 10.6 (H200). With 64 rows a second tile costs a wait: 3.3 to 4.5 against 3.4 to
-    4.0.
+    With 256 rows of Qwen3-TTS all programs run concurrently only if each takes few registers. With
+    64 rows a second tile costs a wait (3.3 to 4.5 us against 3.4 to 4.0, H200).
     """
     return (8, 128) if num_rows > 128 else (16, None)
 

@@ -3,11 +3,10 @@
 Each case first runs its kernel against its reference on the same inputs; a case that disagrees
 prints no number and fails the run. Times are medians over replays of a CUDA graph that calls the
 operation on many copies of its inputs in turn (up to `_COPIES` copies or `_COPY_BYTES` in all), so
-launches cost what they cost in the engine's own graphs and large inputs come from memory, not from
-the L2 cache. Small ones, at batch 1 above all, stay in the cache, as they do in the engine. GB/s is
-the stated byte count over the time: every input read once, every output written once. References of
-products and convolutions sum in float32: they are slower than a library's in bfloat16, and nothing
-to judge a kernel's speed by.
+launches cost as much as in the engine's own graphs and large inputs come from memory, not from the
+L2 cache. Small ones stay in the cache, as they do in the engine. GB/s is the stated byte count over
+the time: every input read once, every output written once. References of products and convolutions
+sum in float32: they are slower than a library's in bfloat16, and no measure of a kernel's speed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _REPLAYS = 20
 
 
 def error(case: Case, dtype: torch.dtype) -> tuple[float, float]:
-    """Worst disagreement of kernel and reference over a case's outputs, and what is allowed.
+    """Return the worst disagreement of kernel and reference over a case's outputs, and the limit.
 
     rms(out - ref) / rms(ref) for numbers; for drawn ids the share of rows that differ, where one in
     a hundred may: a mark that falls between two roundings of the cumulative mass.
@@ -66,14 +65,14 @@ def time_us(case: Case, mode: Mode) -> float:
 
 
 def copy_rate() -> float:
-    """GB/s, read plus written, of a large elementwise pass: the ceiling to hold the numbers to."""
+    """Return GB/s, read plus written, of a large elementwise pass: the ceiling of the others."""
     source = torch.zeros(1 << 28, device="cuda")
     case = Case(torch.neg, "1 GiB", lambda: {"x": source}, {"out": torch.empty_like(source)})
     return case.num_bytes() / time_us(case, "reference") / 1e3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 0 if every case agreed with its reference, 1 if not, 3 without CUDA."""
+    """Print the table. Return 0 if every case agreed with its reference, else 1; 3 without CUDA."""
     parser = argparse.ArgumentParser(prog="python -m kernels.bench", description="Time the kernels")
     parser.add_argument("--op", action="append", help="only this operation (repeatable)")
     parser.add_argument("--batch", type=int, action="append", help=f"default: {_BATCHES}")

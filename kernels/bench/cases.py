@@ -1,4 +1,4 @@
-"""Every operation at the models' shapes, mostly 0.6B's: what `kernels.bench` times."""
+"""The cases of `kernels.bench`: every operation at the models' shapes, mostly 0.6B's."""
 
 from __future__ import annotations
 
@@ -36,31 +36,26 @@ Inputs = dict[str, Any]  # tensors, or tuples of them, by the operation's names;
 
 
 def tensors_of(inputs: Inputs) -> Iterator[Tensor]:
-    """All tensors among the inputs."""
     for value in inputs.values():
         parts = value if isinstance(value, tuple) else (value,)
         yield from (part for part in parts if isinstance(part, Tensor))
 
 
 class Case(NamedTuple):
-    """One operation at one shape."""
-
     op: Callable[..., Tensor]
     shape: str  # for the table
     make: Callable[[], Inputs]  # fresh inputs; the caller seeds
     options: Mapping[str, Any] = {}  # arguments other than tensors
-    writes: str = ""  # the input that is changed in place, besides what is returned
+    writes: str = ""  # the input that is changed in place, besides the results
     moved: int = 0  # bytes read and written by one call; 0: all inputs and outputs once
 
     def run(self, inputs: Inputs) -> tuple[Tensor, ...]:
-        """One call; everything it writes."""
         first, *others = inputs
         named = {name: inputs[name] for name in others}
         out = self.op(inputs[first], **named, **self.options)
         return (out, inputs[self.writes]) if self.writes else (out,)
 
     def num_bytes(self) -> int:
-        """Bytes read and written by one call."""
         inputs = self.make()
         both = *tensors_of(inputs), *self.run(inputs)
         return self.moved or sum(tensor.nbytes for tensor in both)
@@ -80,8 +75,6 @@ def _snake(channels: int) -> Constants:
 
 
 def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Norms and activations of a step."""
-
     def norm() -> Inputs:
         return {"x": _randn(batch, _WIDTH, dtype=dtype), "weight": _randn(_WIDTH, dtype=dtype)}
 
@@ -96,7 +89,7 @@ def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _row_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Products of a step that our kernels make: in bfloat16, for a limited number of rows."""
+    """Products of a step by our kernels: in bfloat16, for a limited number of rows."""
 
     def case(op: Callable[..., Tensor], name: str, columns: int, width: int) -> Case:
         second = "gate_up" if op is row_swiglu else "weight"
@@ -234,8 +227,8 @@ def _frame_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """64 frames of each row: a convolution of the first block, and the end of the last one; batches
-    above 32 are decoded in pieces.
+    """64 frames of each row: a convolution of the first block, and the end of the last one.
+    Batches above 32 are decoded in pieces.
     """
     batch, wide, narrow = min(batch, 32), 768, 96
     steps, samples = 64 * 32, 64 * 1920
@@ -278,7 +271,6 @@ def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def all_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Every case with `batch` rows."""
     for build in (
         *(_layer_cases, _row_cases, _attention_cases, _prefill_cases),
         *(_draw_cases, _frame_cases, _vocoder_cases),

@@ -1,4 +1,4 @@
-"""Time of work as a CUDA graph replays it: launches from the host do not count."""
+"""Time work in replays of a CUDA graph: launches from the host do not count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def replay_us(run: Callable[[], object], replays: int) -> float:
-    """Median microseconds of a replay of what `run` launches, after a warm-up on another stream."""
+    """Return the median microseconds of a replay of `run`, after a warm-up on another stream."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -1,4 +1,4 @@
-"""Finish a frame: store its codes, count, find the rows that ended, and hand over the next inputs.
+"""Finish a frame: store its codes, count, find the rows that ended, and prepare the next inputs.
 
 Everything is per slot, N slots of K codebooks; B <= N rows are stepped. A row fails if a code of
 its frame or the next first code is below 0. An active row that did not fail stores its frame; all
@@ -6,8 +6,8 @@ others write theirs to the spare place at the end. Then an active row counts one
 ends: 1 at the end of speech, 2 at its limit of frames, 3 if it failed (in rising precedence 2, 1,
 3). All of it is integers and copies: nothing is rounded.
 
-As separate operations these are some thirty launches per frame: about 45 us of kernels (64 rows,
-H200) and the gaps between them.
+As separate operations these are some thirty launches per frame, about 45 us of kernels (64 rows,
+H200).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class SlotState(NamedTuple):
 
 
 def advance_ref_(slots: SlotState, hidden: Tensor, eos: int) -> None:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     work, new_code, active = slots.work, slots.next_code, slots.is_active
     frame, reason = slots.frame, slots.reason
     index = torch.arange(work.shape[0], device=work.device)

@@ -3,8 +3,7 @@
     y = cast(sum over k of table_k[codes_k]) + text
 
 codes is (B, K), text and y (B, D). Codebook 0 has its own table (V0, D), the others share one
-tensor (K-1, V, D). Codes below 0 count as 0, so that finished or padded rows (marked -1) are
-harmless.
+tensor (K-1, V, D). Codes below 0, of finished or padded rows, count as 0.
 
 Rounding: the sum of embeddings is float32 and rounded once; its sum with the text is rounded again.
 
@@ -26,7 +25,6 @@ _MAX_BLOCK = 512
 def frame_embedding_ref(
     codes: Tensor, first_table: Tensor, rest_tables: Tensor, text: Tensor
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     codes = codes.clamp(min=0)
     codebook = torch.arange(rest_tables.shape[0], device=codes.device)
     first = first_table[codes[:, :1]]  # (B, 1, D)

@@ -1,12 +1,11 @@
 """Compile kernels before their first launch, several concurrently.
 
-Triton compiles a kernel at its first launch, so with an empty cache a first run waits for one
-compilation after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22).
-`compile_ahead` runs work without launching any kernel, which finds the kernels to compile, and
-compiles them in threads meanwhile: most of a compilation is LLVM and ptxas, outside of Python. So
-is the C compiler, which Triton calls for the launcher of each kernel (0.25 s of a core) and which
-the first launch would otherwise wait for. Kernels in Triton's cache are only read from there. A
-mark next to them spares the next process the search.
+Triton compiles a kernel at its first launch, so with an empty cache a first run would wait for one
+compilation after another (61 kernels: 69 s). `compile_ahead` runs work without launching any
+kernel, which finds the kernels to compile, and compiles them in threads meanwhile: most of a
+compilation is LLVM and ptxas, outside of Python. So is the C compiler, which Triton calls for the
+launcher of each kernel. Kernels in Triton's cache are only read from there. A mark next to them
+spares the next process the search.
 
 The parts of Triton used (`kernels.launch.hooks`) are a hook that is asked before a compilation and
 may refuse it, descriptions of kernels that can be preloaded, and a mode that compiles in an
@@ -45,11 +44,12 @@ log = logging.getLogger(__name__)
 
 MAX_THREADS = 32
 MARKS = "tts-cli"  # folder of marks in Triton's cache
-SOURCES = Path(__file__).parent.parent  # what is compiled depends on them, and on Triton itself
+SOURCES = Path(__file__).parent.parent  # compiled kernels depend on them, and on Triton itself
 
 
 def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
-    """Compile the kernels that `works` launch on the current device, without launching them.
+    """Compile the kernels that `works` launch on the current device, without launching them. Return
+    the number of compiled kernels.
 
     Does nothing if a mark shows that it was done before. Kernels that cannot be compiled this way
     are compiled at their first launch.
@@ -57,8 +57,6 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
     Args:
         works: functions whose results have no meaning, as no kernel runs.
         name: everything that the kernels depend on, such as the model's shapes.
-    Returns:
-        The number of kernels that were compiled.
     """
     if not can_compile_ahead():
         return 0
@@ -83,18 +81,18 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
 
 
 def can_compile_ahead() -> bool:
-    """Whether Triton is used, and has the parts that this needs."""
+    """Whether Triton is used, and has the required parts."""
     return current().is_triton_on and not IS_INTERPRETED and has_preload()
 
 
 @contextmanager
 def _compiling() -> Iterator[set[tuple[str, str]]]:
-    """Inside, kernels that this process has not loaded are compiled in threads, and not launched.
-    Yields their names and keys.
+    """Inside the block, kernels that this process has not loaded are compiled in threads, and
+    not launched. Yield their names and keys.
     """
     kernels: set[tuple[str, str]] = set()
     preloaded: list[dict[str, Any]] = []
-    is_ours = False  # whether our own preload asks
+    is_ours = False  # whether our own preload calls the hook
 
     def refuse(*_: Any, **asked: Any) -> bool:
         nonlocal is_ours
@@ -149,7 +147,7 @@ def _use_device(index: int | None) -> None:
 
 
 def _digest(name: str) -> str:
-    """A hash of a name, this device, and the versions and sources in use."""
+    """Hash a name, this device, and the versions and sources in use."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     parts = (name, current().describe(), torch.__version__, device.name, _sources())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
@@ -157,7 +155,6 @@ def _digest(name: str) -> str:
 
 @cache
 def _sources() -> str:
-    """Hash of the kernels' sources."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*.py")):
         digest.update(path.read_bytes())

@@ -27,19 +27,16 @@ class Compilation:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled kernels."""
     return Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
 
 
 def use_cache_folder(folder: Path) -> None:
-    """Store compiled kernels in a folder from now on."""
     os.environ["TRITON_CACHE_DIR"] = str(folder.absolute())
 
 
 @contextmanager
 def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
-    """Count kernels inside a `with` block; `on_compiled` is called after each that was compiled.
-
+    """Count kernels inside a `with` block; `on_compiled` is called after each compilation.
     Without Triton, or without its listener, nothing is counted.
     """
     found, mutex = Compilation(), Lock()

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from kernels.launch.dispatch import TensorDescriptor, has_copy_engine, use_triton
 
-ALIGNMENT_BYTES = 16  # of what the copy engine reads
+ALIGNMENT_BYTES = 16  # of the copy engine's reads
 
 
 def use_descriptors(tensor: Tensor) -> bool:
-    """Whether an operation on `tensor` runs a kernel made for the copy engine. Its tiles need more
-    shared memory than some GPUs have, and were never measured without the engine.
+    """Whether an operation on `tensor` runs a kernel made for the copy engine. Its tiles need
+    more shared memory than some GPUs have, and were never measured without the engine.
     """
     return use_triton(tensor) and (not tensor.is_cuda or has_copy_engine(tensor.device))
 

@@ -1,10 +1,10 @@
 """Whether an operation runs its Triton kernel or its PyTorch reference.
 
-The choice is a value, `Kernels`, that a model owns and that `using` puts into effect for the work
-inside a `with` block. It is a context variable: two models of one process never share a choice, and
-neither do two threads. Outside of any block it is `auto`: Triton for CUDA tensors, the reference
-for all others. `triton` insists. On CPU tensors it works in Triton's interpreter only
-(TRITON_INTERPRET=1, set before the first kernel import), as the CPU tests run the kernels.
+The choice is a value, `Kernels`, that a model owns and that `using` puts into effect inside a
+`with` block. It is a context variable: neither two models of one process nor two threads share a
+choice. Outside of any block it is `auto`: Triton for CUDA tensors, the reference for all others.
+`triton` requires Triton; on CPU tensors it works in Triton's interpreter only (TRITON_INTERPRET=1,
+set before the first kernel import), as the CPU tests run the kernels.
 
 Triton is optional, and imported only if it can be used: on a machine with a CUDA device, or in its
 interpreter. Files of operations therefore take `jit`, `tl`, `TensorDescriptor` and
@@ -58,21 +58,17 @@ LONGEST_REASON = 300  # characters: some errors contain a whole kernel
 
 @dataclass(frozen=True)
 class Kernels:
-    """Which kernels a model runs."""
-
     mode: Mode = "auto"
     is_portable: bool = False  # those of older and consumer GPUs, on any GPU
     failure: str | None = None  # why Triton was given up
 
     @staticmethod
     def named(name: KernelsName) -> Kernels:
-        """The kernels of a name. Graphs keep what they were captured with, so a model has its
-        kernels from the start.
-        """
+        """Return the kernels of a name. Choose before captures: graphs do not change theirs."""
         return Kernels("reference" if name == "reference" else "auto", name == "portable")
 
     def given_up(self, failure: str) -> Kernels:
-        """The references, after a failure of Triton (the text of a `KernelFailed`)."""
+        """Return the references, after a failure of Triton (the text of a `KernelFailed`)."""
         return replace(self, mode="reference", failure=failure)
 
     @property
@@ -81,7 +77,7 @@ class Kernels:
         return HAS_TRITON and self.mode != "reference"
 
     def describe(self, device: torch.device | str | None = None) -> str:
-        """Path and reason for tensors of `device` (default: CUDA if there is one)."""
+        """Return path and reason for tensors of `device` (default: CUDA if there is one)."""
         if device is None:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if self.mode == "auto" and torch.device(device).type != "cuda":
@@ -102,8 +98,8 @@ _override: ContextVar[Mode | None] = ContextVar("mode of kernels", default=None)
 
 
 class KernelFailed(Exception):  # noqa: N818
-    """A Triton kernel cannot be compiled or launched; the message is the reason. PyTorch's own
-    failures are RuntimeErrors, which this is not. A lack of memory is raised as OutOfMemoryError.
+    """A Triton kernel cannot be compiled or launched; the message is the reason. Failures of
+    PyTorch are RuntimeErrors, and a lack of memory is an OutOfMemoryError instead.
     """
 
     operation = ""  # name of the operation that launched it; before `op` sets it, of the kernel
@@ -114,12 +110,10 @@ class KernelFailed(Exception):  # noqa: N818
 
 
 def plain_name(function: str) -> str:
-    """The name of a function in a message."""
     return function.strip("_").removesuffix("_kernel").replace("_", " ")
 
 
 def reason_of(error: Exception) -> str:
-    """The reason, on one line."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > LONGEST_REASON:  # the important part is at the beginning or the end
         half = LONGEST_REASON // 2
@@ -130,9 +124,8 @@ def reason_of(error: Exception) -> str:
 def jit(
     function: Callable[..., Any] | None = None, by: Callable[..., Any] | None = None, **options: Any
 ) -> Any:
-    """`triton.jit`, or the plain function (never called) where Triton is not imported.
-
-    With options (those of `triton.jit`) alone it returns the decorator.
+    """`triton.jit`, or the plain function (never called) if Triton is not imported. With options
+    (those of `triton.jit`) alone it returns the decorator.
 
     Args:
         by: the decorator of another language, in place of `triton.jit`.
@@ -163,8 +156,8 @@ def jit(
 
 @jit
 def factor(x):
-    """A block as an argument of `tl.dot`: float32 in Triton's interpreter, which would multiply the
-    bits of bfloat16 instead of its values.
+    """Prepare a block as an argument of `tl.dot`: float32 in Triton's interpreter, which would
+    multiply the bits of bfloat16 instead of its values.
     """
     if HAS_PTX:
         return x
@@ -190,7 +183,7 @@ def using(kernels: Kernels) -> Iterator[None]:
 @contextmanager
 def override(mode: Mode) -> Iterator[None]:
     """Set the mode inside a `with` block, whatever models ask for: for tests and measurements. A
-    block inside it must be of the same mode.
+    block inside it must have the same mode.
     """
     if mode not in _MODES:
         raise ValueError(f"kernel mode {mode!r} is none of {', '.join(_MODES)}")
@@ -210,10 +203,8 @@ def current() -> Kernels:
 
 
 def use_triton(tensor: Tensor) -> bool:
-    """Whether an operation on `tensor` runs its Triton kernel.
-
-    Raises:
-        RuntimeError: mode `triton`, but Triton is missing.
+    """Whether an operation on `tensor` runs its Triton kernel. Raises RuntimeError: mode
+    `triton` without Triton.
     """
     mode = _override.get() or _current.get().mode
     if mode == "auto":
@@ -231,8 +222,9 @@ def use_triton(tensor: Tensor) -> bool:
 
 
 def has_copy_engine(device: torch.device) -> bool:
-    """Whether kernels may use what Hopper GPUs have: a copy engine that follows tensor descriptors,
-    and the shared memory that our tiles were measured in (consumer GPUs have half of it).
+    """Whether kernels may use the features of Hopper GPUs: a copy engine that follows tensor
+    descriptors, and the shared memory that our tiles were measured in (consumer GPUs have
+    half of it).
     """
     return not _current.get().is_portable and _has_copy_engine(device)
 

@@ -7,10 +7,9 @@ launched with `launch_options` starts when every program of the previous one has
 visible. Since every kernel waits before it reads or writes anything, each has also waited for all
 earlier ones.
 
-It is on only inside `dependent_launches`, on Hopper. Kernels of libraries are waited for as usual,
-which turns the gain into a loss: with 256 rows, when products were cuBLAS's, a frame of Qwen3-TTS
-0.6B took 6.67 ms with it and 6.46 without (H200). So do few rows: a frame of Fish Speech took 5.73
-against 5.39. With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
+It is on only inside `dependent_launches`, on Hopper. Kernels of libraries and few rows turn the
+gain into a loss. With 64 rows, a frame took 3.42 ms against 3.92 (Qwen3-TTS 0.6B), 4.03 against
+4.54 (1.7B), 6.08 against 6.26 (Fish Speech; H200).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def start_next(IS_DEPENDENT: tl.constexpr):
 
 @jit
 def wait_for_previous(IS_DEPENDENT: tl.constexpr):
-    """Let the next kernel start, then wait for the previous one: the first statement of others."""
+    """Let the next kernel start, then wait for the previous one: other kernels' first statement."""
     if IS_DEPENDENT:
         gdc_launch_dependents()
         gdc_wait()
@@ -52,8 +51,8 @@ def wait_for_previous(IS_DEPENDENT: tl.constexpr):
 
 @jit
 def wait_for_all(IS_DEPENDENT: tl.constexpr):
-    """Wait for the previous kernel, and only then let the next one start: the next one may then
-    read everything that was written before this kernel, without waiting.
+    """Wait for the previous kernel, and only then let the next one start, which may then read
+    everything that was written before this kernel, without waiting.
     """
     if IS_DEPENDENT:
         gdc_wait()
@@ -61,7 +60,6 @@ def wait_for_all(IS_DEPENDENT: tl.constexpr):
 
 
 def are_launches_early() -> bool:
-    """Whether kernels are launched early here."""
     return bool(_is_on.get())
 
 
@@ -74,7 +72,7 @@ def launch_options(is_wanted: bool = True) -> dict[str, Any]:
 
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
-    """Inside, kernels of a step of x (R, D) are launched early, if wanted and possible."""
+    """Inside the block, launch kernels of a step of x (R, D) early, if wanted and possible."""
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= MIN_ROWS
     outer, is_on = _is_on.get(), is_wanted and is_possible and has_copy_engine(x.device)
     assert outer in (None, is_on), f"early launches {is_on} inside a step with {outer}"

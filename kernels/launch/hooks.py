@@ -1,4 +1,4 @@
-"""The parts of Triton that it does not promise to retain, and what happens without them.
+"""The parts of Triton that may change between versions, and the effect if they are missing.
 
 Known for 3.6 (in torch 2.11; run on a GPU) and 3.7 to 3.9 (compiled, without one); the
 AsyncCompileMode of 3.5 does not continue after a kernel that fails to compile:
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def hooked(group: str, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside, replace a hook among Triton's settings by the result of `make` of the old one; does
-    nothing without Triton, or if it has no such hook.
+    """Inside the block, replace a hook among Triton's settings by `make` of the old one; without
+    effect if Triton or the hook is missing.
     """
     knobs = _knobs(group)
     if not hasattr(knobs, name):
@@ -59,18 +59,18 @@ def has_preload() -> bool:
 
 
 def compile_in(pool: object) -> AbstractContextManager[object]:
-    """Inside, kernels that are launched or preloaded are compiled in the threads of a pool."""
+    """Inside the block, compile launched or preloaded kernels in the threads of a pool."""
     return triton.AsyncCompileMode(pool, ignore_errors=True)
 
 
 def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
-    """Name and key of the kernel that `jit_cache_hook` is asked about."""
+    """Return name and key of the kernel in the arguments of `jit_cache_hook`."""
     return asked["fn"].name, str(asked["key"])
 
 
 class _Nothing:
-    """Replaces a kernel that is being compiled: a launch does nothing and calls no hook. All of its
-    attributes and results are itself.
+    """Replaces a kernel that is being compiled: a launch does nothing and calls no hook. All of
+    its attributes and results are itself.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -118,7 +118,7 @@ def make_hash() -> None:
 
 
 def find_ptxas(device: torch.device) -> str:
-    """Path and version of the ptxas for a device, or why it is not found."""
+    """Return path and version of the ptxas for a device, or why it is not found."""
     try:
         from triton.backends.nvidia.compiler import get_ptxas
 

@@ -3,10 +3,11 @@
     @op(swiglu_ref)
     def swiglu(gate_up): ...  # launches
 
-`op` is the only place that chooses. It does so at every call, by the first argument and by the
-kernels in effect (`kernels.launch.dispatch`). A failure of Triton names the operation and is
-raised: an operation may have written half of its results, or be part of a graph that is captured.
-The caller that can start its work again handles it (`tts_cli/engine/kernels.py`).
+The reference is the CPU path, and the kernel is tested against it. `op` is the only place that
+chooses, at every call, by the first argument and by the kernels in effect
+(`kernels.launch.dispatch`). A failure of Triton is raised with the operation's name: an operation
+may have written half of its results, or be part of a graph that is captured. The caller that can
+start its work again handles it (`tts_cli/engine/kernels.py`).
 """
 
 from __future__ import annotations

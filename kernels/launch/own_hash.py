@@ -1,11 +1,9 @@
 """Triton's hash of itself, computed in advance.
 
 It is a part of every name in Triton's cache and is computed before the first kernel: from 416 MB,
-in 0.35 s, hardly any of it in Python. If it is started while weights are read, it is ready in time.
-A caller that needs it earlier would compute it a second time, so `wait_for_hash` comes first.
-
-It is not started earlier: it is computed in 416 pieces and waits for Python's lock twice per piece.
-During torch's import it took 2 s and made that 0.5 s longer (H200, 2026-11-23).
+in 0.35 s, hardly any of it in Python. If it is started while weights are read, it is ready in time;
+during torch's import both become slower. A caller that needs it earlier would compute it a second
+time, so `wait_for_hash` comes first.
 """
 
 from __future__ import annotations
@@ -31,6 +29,5 @@ def begin_hash() -> None:
 
 
 def wait_for_hash() -> None:
-    """Wait for the hash, if it was started."""
     if _thread is not None:
         _thread.join()

@@ -1,5 +1,5 @@
-"""A small kernel that tries whether Triton works here, before a run depends on it. To compile and
-launch it takes a C compiler, ptxas, a driver and a GPU that fit each other; an import takes none.
+"""A small kernel that tests whether Triton works here, before a run depends on it. Compiling and
+launching it needs a C compiler, ptxas, a driver and a GPU that fit each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _probe_kernel(out_ptr, BLOCK: tl.constexpr):
 
 
 def probe(device: torch.device) -> str | None:
-    """Why Triton cannot be used on a device; None if the probe ran and its result was right."""
+    """Return why Triton cannot be used on a device; None: the probe's result was right."""
     if not HAS_TRITON:
         return ABSENCE
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
@@ -61,7 +61,6 @@ def begin_probe(device: torch.device) -> Future[str | None]:
 
 
 def remedy_for(failure: str) -> str:
-    """The remedy for a failure of Triton."""
     if not HAS_TRITON:
         return IMPORT_REMEDY
     words = failure.lower()
@@ -73,7 +72,7 @@ def remedy_for(failure: str) -> str:
 
 
 def tools(device: torch.device) -> dict[str, str]:
-    """The tools that Triton builds kernels with, by name: their paths, or `not found`."""
+    """Return the tools that Triton builds kernels with, by name: their paths, or `not found`."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if compiler is not None:
         compiler = shutil.which(compiler)

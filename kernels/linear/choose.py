@@ -1,7 +1,7 @@
 """Linear layers: chooses the kernel by the number of rows.
 
-Few rows on a GPU are multiplied by a large weight in `kernels/linear/few_rows.py`, everything else
-in PyTorch. Products are rounded once, except `linear_parts`, which may return float32 parts.
+Few rows on a GPU are multiplied by a large weight in `kernels/linear/few_rows.py`, all others in
+PyTorch. Products are rounded once, except `linear_parts`, which may return float32 parts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ EVEN_ROWS = 4  # on a CPU, matrix products of a multiple of this many rows round
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row is rounded as in any batch.
 
-    MKL sums a row among one to three rows in another order than the same row among four or more
-    (seen with PyTorch 2.13, AVX-512), so a row's draws would depend on its batch mates. Few rows
-    are therefore padded; from 12 rows on it made no difference, with one thread and with two.
+    MKL sums a row among one to three rows in another order than among four or more (PyTorch 2.13,
+    AVX-512), so a row's draws would depend on its batch mates. Few rows are therefore padded; from
+    12 rows on it made no difference, with one thread and with two.
     """
     if bias is None and use_row_kernels(x, weight):
         return row_linear(x, weight)
@@ -37,9 +37,7 @@ def linear_biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    """The product as `add_rms_norm_` adds it to the residual: (R, D_out), or float32 parts
-    (P, R, D_out).
-    """
+    """The product for `add_rms_norm_`: (R, D_out), or float32 parts (P, R, D_out)."""
     return row_linear_parts(x, weight) if use_row_kernels(x, weight) else linear(x, weight)
 
 

@@ -33,7 +33,6 @@ class Beginning(NamedTuple):
 def code_embedding_ref(
     codes: Tensor, table: Tensor, weight: Tensor, eps: float, out: Tensor
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     torch.index_select(table, 0, codes.clamp(min=0), out=out)
     return rms_norm_ref(out, weight, eps)
 
@@ -70,7 +69,6 @@ def _code_embedding_kernel(
 
 
 def check_embedding(codes: Tensor, table: Tensor, weight: Tensor, out: Tensor) -> None:
-    """Raise ValueError unless `code_embedding` can take these."""
     num_rows, width = out.shape
     is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
     if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):
@@ -92,7 +90,7 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
         codes: (R,) int64; below 0 counts as 0.
         table: (V, D), last dimension contiguous.
         weight: (D,) of the norm, of the table's dtype.
-        out: (R, D) contiguous: is filled with the embeddings.
+        out: (R, D) contiguous, filled with the embeddings.
     Returns:
         (R, D), their norm.
     """

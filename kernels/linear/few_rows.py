@@ -16,14 +16,9 @@ norm or activation that follows):
     Qwen3-TTS 0.6B     q/k/v  4.4 (5.4)    o  5.3 (7.6)    gate, up  6.0 (8.9)   down  5.9 (9.8)
 
 If N gives too few programs, K is split and each part is written separately. `add_rms_norm_` adds
-the parts in their order, so no kernel is needed that only adds them, as libraries launch it.
-
-With more rows a weight is read once per 64 rows, which is cheap while it is in the L2 cache. At
-Qwen3-TTS 0.6B's sizes, us, H200, 128 and 256 rows, with the operation that follows:
-
-    q/k/v 4.9, 6.2    o 5.3, 6.1    gate, up 6.9, 9.2    down 6.3, 7.1
-
-With the larger weights of the others cuBLAS is as fast or faster.
+the parts in their order, so no further kernel is needed for that. With more rows a weight is read
+once per 64 rows, which is cheap while it is in the L2 cache; for larger weights cuBLAS is as fast
+or faster.
 
 A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
 33 to 64, to 128 and beyond. Each of these ranges has another tile, whose sums may round
@@ -57,7 +52,7 @@ NUM_WARPS = 4
 
 
 def row_linear_ref(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Plain PyTorch, summed in float32: what the kernel is tested against."""
+    """Plain PyTorch, summed in float32."""
     total = x.float() @ weight.float().t()
     return (total if bias is None else total + bias.float()).to(x.dtype)
 
@@ -85,7 +80,7 @@ def _row_linear_kernel(
 ):  # fmt: skip
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
-    # Tiles of rows run first: they share what they read of the weight.
+    # Tiles of rows run first: they share their part of the weight.
     first_row = tl.program_id(0) % num_tiles * ROWS
     first_column = tl.program_id(0) // num_tiles * BLOCK_N
     part = tl.program_id(1)
@@ -179,9 +174,7 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
 
 
 def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
-    """Columns and depth of a tile, and stages: the fastest on an H200 of all tiles of 64 to 256
-    rows, 32 to 128 columns, 64 or 128 of K, 3 to 6 stages, 4 or 8 warps.
-    """
+    """Columns and depth of a tile, and stages: the fastest of those tried on an H200."""
     if num_rows <= TILE_ROWS:
         return tile_columns(num_columns, MAX_PARTS if parts > 1 else 1), BLOCK_K, 6
     if num_rows <= 2 * TILE_ROWS:

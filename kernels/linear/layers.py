@@ -85,5 +85,5 @@ def run_layers(
 
 
 def is_all_ours(x: Tensor, layer: LayerWeights) -> bool:
-    """Whether our kernels make all products of x (R, D) with such a layer."""
+    """Whether our kernels make all products of x (R, D) with a layer of these sizes."""
     return all(use_row_kernels(x, w) for w in (layer.qkv, layer.o, layer.gate_up, layer.down))

@@ -22,7 +22,6 @@ _MAX_BLOCK = 1024
 
 
 def swiglu_ref(gate_up: Tensor) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate).mul_(up)
 

@@ -53,8 +53,8 @@ def _put_new(
     HAS_NORM: tl.constexpr,
     ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Cache tiles of positions `at`, as float32, with everything that this step writes: the row's
-    own pair (k, v) at `own`, and those of the other rows.
+    """Cache tiles of positions `at`, as float32, with everything that this step writes: the
+    row's own pair (k, v) at `own`, and those of the other rows.
     """
     is_new = (at == own)[None, :]
     keys = _put(is_new, k, keys)

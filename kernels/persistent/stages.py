@@ -27,10 +27,8 @@ def arrive(counter_ptr):
 
 @jit
 def wait_for(counter_ptr, target):
-    """Spin until `target` arrivals of this launch are counted.
-
-    By acquiring atomics: an empty barrier of 132 programs took 0.87 us, with volatile loads 1.11 (4
-    warps) or 1.61 (8 warps), on an H200.
+    """Spin until `target` arrivals of this launch are counted, by acquiring atomics: faster than
+    volatile loads.
     """
     while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
         pass
@@ -49,8 +47,8 @@ def _columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K:
 def columns(
     w_ptr, first, end, SIZE: tl.constexpr, A: tl.constexpr, B: tl.constexpr, BLOCK_K: tl.constexpr
 ):
-    """Rows first..end of a weight (N, SIZE), at most A and then B of them, in registers. Without B
-    the second part repeats the first.
+    """Load rows first..end of a weight (N, SIZE), at most A and then B of them, into registers.
+    Without B the second part repeats the first.
     """
     w = _columns(w_ptr, first, end, SIZE, A, BLOCK_K)
     more = w

@@ -13,17 +13,11 @@ A program loads its columns of a stage's weight into registers before it waits f
 `models.decoder.decoder.Decoder.step`; all sums have a fixed order, so a step is the same at every
 replay.
 
-Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): 2.601 in 43
-launches against 3.643 as separate operations in 835, 29 % less. A frame of two slots took 3.765
-against 3.817, 1.4 %, which is not worth it: a launch has the rows of one slot, which are one new
-position or, in a code predictor's first pass, two. Its kernels take 4 to 7 s each to compile (of
-one core, for sm_90), by the square of their size, so the rows are a loop. Only a model allocated
-for one slot has them (`models.decoder.decoder.Decoder.allocate`): a run of more slots that steps
-its last row alone takes the separate operations.
-
-Tried and dropped: products in tiles of tl.dot, split along K, for any number of rows. 3.5 ms with
-one row and 3.64 with two, but a code predictor's step took 262 us against 208 with 64 rows and 578
-against 255 with 256.
+A frame of the 0.6B model takes 2.601 ms in 43 launches against 3.643 in 835 separate operations
+(bf16, H200). A launch has the rows of one slot: one new position or, in a code predictor's first
+pass, two; with two slots the gain is 1.4 %. Compile time grows with the square of a kernel's size,
+so the rows are a loop. Only a model allocated for one slot has these launches
+(`models.decoder.decoder.Decoder.allocate`).
 
 The counter only grows during a launch, and every stage knows the count it waits for, so a program
 without work in a stage neither waits nor arrives. The last program to leave resets it to zero. The
@@ -51,8 +45,6 @@ from kernels.persistent.kernel import _persistent_decoder_kernel
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How the work of a step is cut."""
-
     num_programs: int = 0  # at most one a multiprocessor; 0: one on each
     num_warps: int = 4
     attention_splits: int = 1  # of a row's cache, a power of two
@@ -95,9 +87,8 @@ MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
 
 def choose_settings(layer: LayerWeights, head_dim: int, num_positions: int) -> StepSettings | None:
-    """The default settings, with more warps if a GPU with fewer multiprocessors needs them; None if
-    no settings are possible: weights that do not fit into registers, or float32, which takes twice
-    as many.
+    """Return the default settings, with more warps for a GPU with fewer multiprocessors; None:
+    weights that do not fit into registers, or float32, which takes twice as many.
     """
     if layer.qkv.itemsize != 2:
         return None
@@ -109,11 +100,8 @@ def choose_settings(layer: LayerWeights, head_dim: int, num_positions: int) -> S
 
 
 def default_settings(num_positions: int) -> StepSettings:
-    """Settings by cache length.
-
-    128 programs: the products of the 0.6B models have 4096, 1024, 3072 and 2048 columns. Measured
-    on an H200, microseconds of a step with 4 / 8 / 16 warps: code predictor 134 / 126 / 162, talker
-    735 / 786 / 1,086; as separate operations with cuBLAS 221 and 1,312 (in tiles 145 and 1,186).
+    """Return settings by cache length, measured on an H200. 128 programs: the products of the
+    0.6B models have 4096, 1024, 3072 and 2048 columns.
     """
     is_short = num_positions <= 32
     return StepSettings(
@@ -122,9 +110,9 @@ def default_settings(num_positions: int) -> StepSettings:
 
 
 def fits(layer: LayerWeights, head_dim: int, settings: StepSettings) -> bool:
-    """Whether the kernel can take such heads, and a program's columns of every layer's weights fit
-    into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
-    not.
+    """Whether the kernel can take such heads, and a program's columns of every layer's weights
+    fit into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as
+    wide, do not.
     """
     width, inner = layer.down.shape
     mixed, qkv = layer.o.shape[1], len(layer.qkv)
@@ -148,7 +136,7 @@ def _num_programs(settings: StepSettings, device: torch.device) -> int:
 
 
 def _columns(count: int, programs: int) -> tuple[int, int, int]:
-    """Columns a program, their largest power of two, and one that holds the remaining."""
+    """Return columns per program, their largest power of two, and one that covers the remaining."""
     per = max(1, -(-count // programs))
     first = 1 << (per.bit_length() - 1)
     return per, first, 0 if per == first else next_power_of_2(per - first)

@@ -51,7 +51,6 @@ def _check_count(count: int) -> None:
 
 
 def uniforms_ref(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     _check_count(count)
     counter = torch.arange(1, count + 1, device=seeds.device) + frames.unsqueeze(1) * 1024
     x = _mix_ref(_mix_ref(seeds).unsqueeze(1) + counter * _GOLDEN)

@@ -59,11 +59,10 @@ def sample_nucleus_ref(
     window_temperature: float = 1.0,
     window_top_p: float = 1.0,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     _check_window(window, window_uniform)
     greedy, temperature, top_k, top_p, _ = settings
     x = logits.float()
-    incoming_top = x.amax(-1)  # NaN if the row holds one
+    incoming_top = x.amax(-1)  # NaN if the row has one
     x = without_end(x, logits, eos, no_eos)
     top = x.amax(-1)
     values, ids = x.sort(dim=-1, descending=True, stable=True)
@@ -174,18 +173,16 @@ def sample_nucleus(
     window_temperature: float = 1.0,
     window_top_p: float = 1.0,
 ) -> Tensor:
-    """Draw one id per row; the module docstring gives the order of steps.
+    """Draw one id per row into `out`, and return it; the module docstring gives the order of steps.
 
     Args:
         logits: (R, V).
         uniform: (R,) float32 in [0, 1); may be strided.
-        out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
+        out: (R,) int64, written in place; may be strided. -1 if a row cannot be drawn.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
         window: (R, W) int64, recent ids, -1 for none; window_uniform (R,) float32, may be strided.
             Both or neither.
         window_temperature, window_top_p: of the draw that replaces a repeated id.
-    Returns:
-        out.
     """
     _check_window(window, window_uniform)
     num_rows, num_ids = logits.shape

@@ -1,6 +1,6 @@
-"""The common parts of both samplers: a row's inputs, where it may not end, whether it can be drawn,
-and the draw by cumulative mass. First for the references, then for the kernels. All of it is
-float32; logits are widened first.
+"""The common parts of both samplers: a row's inputs, where it may not end, whether it can be
+drawn, and the draw by cumulative mass. First for the references, then for the kernels. All of
+it is float32; logits are widened first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def check_draws(
 
 
 def num_warps(block: int) -> int:
-    """Warps of a program that draws among `block` ids."""
     return 16 if block > 2048 else max(1, block // 512)
 
 
@@ -79,11 +78,8 @@ def row_of(
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A program's row: its number, ids, logits as float32, settings, and whether logits are finite
-    or -inf.
-
-    Args:
-        settings: addresses of the first four of `RowSettings`.
+    """Load a program's row: its number, ids, logits as float32, settings, and whether logits are
+    finite or -inf. `settings`: addresses of the first four of `RowSettings`.
     """
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
@@ -104,8 +100,8 @@ def row_of(
 
 @jit
 def top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS: tl.constexpr):
-    """The logits, with the end masked if HAS_NO_EOS asks for it; the largest; whether a draw is
-    possible; and the id of a row without a draw.
+    """Return the logits, with the end masked if HAS_NO_EOS asks for it; the largest; whether a
+    draw is possible; and the id of a row without a draw.
     """
     if HAS_NO_EOS:
         may_not_end = tl.load(no_eos_ptr + row)
@@ -116,7 +112,7 @@ def top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS: tl.constexpr):
 
 @jit
 def first_id_beyond(weight, uniform, ids, num_ids):
-    """`first_beyond` of one row; -1 without any."""
+    """`first_beyond` of one row; -1 if no id qualifies."""
     mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
     mark = uniform * tl.max(mass, axis=0)
     token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)

@@ -19,9 +19,8 @@ of its row. The same launch may begin the next step with the id's embedding and 
 
 In PyTorch this is a sort or two and some thirty kernels. Here one program has a whole row in
 registers. It searches for thresholds instead of sorting: the k-th value by counting at two marks
-per pass, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
-exact. Both counts are one sum: a draw of 64 rows takes 6.6 us, with one mark per pass 7.7, and with
-four, eight and sixteen, as a tile of marks and values, 9.2, 10.3 and 13.7 (H200).
+per pass (more marks are slower), the top-p limit bit by bit in the order-preserving integer form of
+float32. Both are exact.
 
 Rounding: all arithmetic is float32, divisions by penalty and temperature are IEEE. Sums over ids
 have another order than the reference's, so a mark between two of their roundings can draw a
@@ -63,14 +62,11 @@ def sample_ref(
     no_eos: Tensor | None = None,
     then: Beginning | None = None,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against.
-
-    On the CPU the host may read the settings, and skips steps that no row asks for.
-    """
+    """Plain PyTorch. On a CPU it reads the settings, and skips steps that no row needs."""
     greedy, penalty = settings.greedy, settings.repetition_penalty
     _check_penalty(seen, penalty)
     x = logits.float()
-    incoming_top = top = x.amax(-1)  # NaN if the row holds one
+    incoming_top = top = x.amax(-1)  # NaN if the row has one
     given = x
     if seen is not None and penalty is not None:
         factor = penalty.unsqueeze(1)
@@ -127,14 +123,14 @@ def _draw(x: Tensor, top: Tensor, uniform: Tensor, settings: RowSettings, on_hos
 
 @jit
 def _kth_largest(x, top, k):
-    """A threshold for the k largest values above -inf and ties with the k-th, without others."""
+    """Return a threshold for exactly the k largest values above -inf and ties with the k-th."""
     is_number = x > float("-inf")
     low = tl.min(tl.where(is_number, x, float("inf")), axis=0)  # reached by at least k values
     at_low = tl.sum(is_number.to(tl.int32), axis=0)
     high = top + float("inf")  # reached by fewer
     at_high = at_low * 0
     # Search the values, at two marks a pass, until few are left in between. Logits in bfloat16 have
-    # many ties, which would keep a search for the last bit busy. One sum holds both counts.
+    # many ties, which would keep a search for the last bit busy. One sum has both counts.
     span = tl.minimum(high, top) / 3 - low / 3
     lower = low + span
     upper = lower + span
@@ -245,19 +241,17 @@ def sample(
     no_eos: Tensor | None = None,
     then: Beginning | None = None,
 ) -> Tensor:
-    """Draw one id per row; the module docstring gives the order of steps.
+    """Draw one id per row into `out`, and return it; the module docstring gives the order of steps.
 
     Args:
         logits: (R, V).
         uniform: (R,) float32 in [0, 1); may be strided.
-        out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
+        out: (R,) int64, written in place; may be strided. -1 if a row cannot be drawn.
         seen: (R, V) bool, ids that `repetition_penalty` applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
         then: fill its tensors (R, D), contiguous, from the ids. The launch may be an early one; the
             next kernel may then read everything that was written before this launch.
-    Returns:
-        out.
     """
     greedy, temperature, *_, penalty = settings
     _check_penalty(seen, penalty)

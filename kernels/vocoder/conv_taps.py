@@ -2,14 +2,13 @@
 
     out[b, t, n] = sum over taps k and channels c of x[b, t + k * dilation, c] * weight[n, c, k]
 
-x is (B, T + (taps - 1) * dilation, C), its padding inside, channels innermost; weight is
-(N, C, 1, taps), channels last, that is a matrix (N, taps * C) in memory; out is (B, T, N). With
-`snake` out is SnakeBeta of that sum, which saves a pass over it.
+x is (B, T + (taps - 1) * dilation, C), its padding inside, channels innermost; weight is (N, C, 1,
+taps), channels last, that is a matrix (N, taps * C) in memory; out is (B, T, N). With `snake` out
+is SnakeBeta of that sum, which saves a pass over it.
 
-cuDNN has no good kernel for some of these shapes (see `models/vocoder/layers.py`). Laying the taps
-side by side first (`conv_unfolded` there) writes and reads seven times x; here a program walks
-through the taps of a tile of steps and finds most of them in the cache: the same steps are read for
-every tap.
+cuDNN has no good kernel for some of these shapes (see `models/vocoder/layers.py`). Placing the taps
+side by side first (`conv_unfolded` there) writes and reads seven times x; here a program reads the
+same steps for every tap, mostly from the cache.
 
 Rounding: sums are float32 and rounded once. SnakeBeta takes the rounded sum, and is rounded.
 """
@@ -40,7 +39,7 @@ TILES = {
 def conv_taps_ref(
     x: Tensor, weight: Tensor, dilation: int, snake: Constants | None = None
 ) -> Tensor:
-    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
+    """Plain PyTorch in float32."""
     taps = weight.shape[3]
     steps = x.shape[1] - (taps - 1) * dilation
     total = x.new_zeros(x.shape[0], steps, weight.shape[0], dtype=torch.float32)
@@ -104,7 +103,7 @@ def conv_taps(x: Tensor, weight: Tensor, dilation: int, snake: Constants | None 
     Returns:
         (B, T, N), contiguous.
     Raises:
-        ValueError: arguments do not fit, or C or N fill no multiple of 16 bytes.
+        ValueError: the arguments do not fit, or C or N is not a multiple of 16 bytes.
     """
     batch, steps, num_out = checked_shape(x, weight, dilation)
     if snake is not None:

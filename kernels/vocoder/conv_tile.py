@@ -1,8 +1,8 @@
 """A tile of a dilated convolution over time, for kernels that process it further.
 
 A tile is a main part and a rest, so that it can be as wide as the channels even if those are not a
-power of two (96 = 64 + 32, 192 = 128 + 64): with few channels the limit is not arithmetic but what
-programs read, each its steps once per tap and all weights of its channels.
+power of two (96 = 64 + 32, 192 = 128 + 64): with few channels the limit is not arithmetic but the
+reads of programs, each its steps once per tap and all weights of its channels.
 
 Everything large is read by tensor descriptors, which Hopper's copy engine follows without registers
 for addresses. The registers saved let two or three programs run concurrently: one multiplies while
@@ -23,8 +23,6 @@ from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 
 
 class Tile(NamedTuple):
-    """Launch settings of one program."""
-
     steps: int
     out: int  # channels, a power of two
     out_rest: int  # further channels, 0 or a power of two
@@ -39,7 +37,6 @@ class Tile(NamedTuple):
         return self.out, self.out_rest or self.out
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of a launch."""
         return {
             "BLOCK_M": self.steps,
             "BLOCK_N": self.out,
@@ -57,13 +54,12 @@ def tap_sums(
     TAPS: tl.constexpr, C: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The convolution's sums over BLOCK_M steps of a row.
+    """Return the convolution's sums over BLOCK_M steps of a row: (BLOCK_M, BLOCK_N) float32 of the
+    channels from `first_channel` on, then (BLOCK_M, REST_N) of the following ones; without a
+    rest the second has no meaning.
 
     Args:
         x, weight, weight_rest: results of `described_inputs`.
-    Returns:
-        (BLOCK_M, BLOCK_N) float32 of the channels from `first_channel` on, then (BLOCK_M, REST_N)
-        of the following ones; without a rest the second has no meaning.
     """
     # Beyond its channels x reads zeros, so the weights there do not matter.
     num_k: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K
@@ -97,14 +93,12 @@ def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, A
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether convolutions of x run their kernel: not in float32 on a GPU, and not without a copy
-    engine.
-    """
+    """Whether x runs the kernel: not float32 on a GPU, and not without a copy engine."""
     return use_descriptors(x) and not (x.is_cuda and x.dtype == torch.float32)
 
 
 def checked_shape(x: Tensor, weight: Tensor, dilation: int) -> tuple[int, int, int]:
-    """Rows, steps and channels that come out; ValueError if x and weight do not fit."""
+    """Return rows, steps and channels of the result. Raises ValueError."""
     num_out, num_in, height, taps = weight.shape
     steps = x.shape[1] - (taps - 1) * dilation
     if (x.shape[2], 1) != (num_in, height) or weight.dtype != x.dtype or steps < 1:

@@ -2,7 +2,7 @@
 
     x += snake_beta(conv_taps(s) + bias) @ pointwise^T          x (B, T, C), s with T's padding
 
-If channels are few, one program has all channels of its steps, so that neither the convolution's
+With few channels, one program has all channels of its steps, so that neither the convolution's
 result nor its activation needs memory: the separate operations write and read at least one of them.
 
 Rounding is that of the separate operations: the convolution's sum is rounded, then the activation;
@@ -37,9 +37,7 @@ TILES = {96: Tile(128, 64, 32, 32, 4, 4, max_registers=168), 192: Tile(256, 128,
 def residual_unit_ref_(
     x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
 ) -> Tensor:
-    """The separate operations in plain PyTorch, without tiles: the CPU path, and what the kernel is
-    tested against.
-    """
+    """The separate operations in plain PyTorch, without tiles."""
     active = conv_taps_ref(s, weight, dilation, snake)
     product = active.float() @ pointwise.float().t()
     return x.copy_(x.float() + product)
@@ -114,7 +112,7 @@ def residual_unit_(
         snake: alpha_exp, inv_beta and bias, (C,) float32 each, as for `snake_beta`.
         pointwise: (C, C) of x's dtype, contiguous.
     Raises:
-        ValueError: arguments do not fit, C is above MAX_CHANNELS or fills no multiple of 16 bytes.
+        ValueError: the arguments do not fit, C is above MAX_CHANNELS or not a multiple of 16 bytes.
     """
     batch, steps, channels = checked_shape(s, weight, dilation)
     if x.shape != (batch, steps, channels) or x.dtype != s.dtype or not x.is_contiguous():

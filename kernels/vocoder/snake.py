@@ -13,8 +13,7 @@ read and one write. It includes or avoids everything that would cost more:
 - the zeros between rows of a lane (`kept`), for the same reason;
 - the general sine, with its slow path for large arguments. sin^2 has period pi, so the nearest
   multiple of pi is subtracted; then in bfloat16 the GPU's own sine is enough (error 5e-7, while
-  bfloat16 has 4e-3 of a value), in float32 an odd polynomial (error 5e-9). The polynomial for both,
-  30 instructions per element, took more of an H200's time than the memory traffic.
+  bfloat16 has 4e-3 of a value), in float32 an odd polynomial (error 5e-9).
 
 Rounding: everything is float32, and the result is rounded once.
 
@@ -40,7 +39,7 @@ Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, each 
 def snake_beta_ref(
     x: Tensor, snake: Constants, left_pad: int = 0, kept: Tensor | None = None
 ) -> Tensor:
-    """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
+    """Plain PyTorch in float32."""
     _check(x, left_pad, kept, snake)
     alpha_exp, inv_beta, bias = (values[:, None] for values in snake)
     out = _empty_result(x, left_pad)
@@ -75,9 +74,7 @@ def sine(x):
 
 @jit
 def snake_of(y, alpha_exp, inv_beta, dtype: tl.constexpr):
-    """y + inv_beta * sin(y * alpha_exp)^2 in float32, precise enough to be rounded to dtype; for
-    other kernels as well.
-    """
+    """y + inv_beta * sin(y * alpha_exp)^2 in float32, precise enough to be rounded to dtype."""
     # Adding 1.5 * 2^23 and subtracting it rounds to a whole number.
     if dtype == tl.bfloat16:
         half_turns = y * (alpha_exp * 0.3183098861837907)
@@ -102,9 +99,7 @@ def snake_of(y, alpha_exp, inv_beta, dtype: tl.constexpr):
 @jit
 def active_of(total, snake, channel, C: tl.constexpr, dtype: tl.constexpr):
     """SnakeBeta of sums (steps, channels), both rounded to dtype; zero beyond the channels.
-
-    Args:
-        snake: addresses of its three constants.
+    `snake`: addresses of its three constants.
     """
     is_channel = channel < C
     alpha_exp = tl.load(snake[0] + channel, mask=is_channel, other=0.0)[None, :]
@@ -156,9 +151,7 @@ def _snake_beta_kernel(
 
 
 def tile_settings(num_channels: int) -> tuple[int, int]:
-    """Elements per program, and its warps: the fastest of 12 on an H200: 3.7 TB/s with 96 to 768
-    channels of 4,096 frames, 2.9 with 2048 elements and 4 warps.
-    """
+    """Elements per program, and its warps: the fastest of 12 settings on an H200."""
     return (8192, 2) if num_channels >= WIDE_CHANNELS else (4096, 4)
 
 
@@ -173,7 +166,8 @@ def snake_beta(
         snake: alpha_exp, exp of the stored alpha; inv_beta, 1 / (exp of the stored beta + 1e-9);
             and bias.
         left_pad: zero columns put before the result.
-        kept: (B, F) bool, F a divisor of T: false sets T / F columns to zero; None: none are.
+        kept: (B, F) bool, F a divisor of T: false sets T / F columns to zero; None: no columns are
+            zeroed.
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """
@@ -205,7 +199,7 @@ def snake_beta(
 
 
 def check_constants(snake: Constants, num_channels: int) -> None:
-    """ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32."""
+    """Raise ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32."""
     for name, values in zip(("alpha_exp", "inv_beta", "bias"), snake, strict=True):
         if values.shape != (num_channels,) or values.dtype != torch.float32:
             have = f"{tuple(values.shape)} {values.dtype}"

@@ -26,7 +26,7 @@ _PARTS = 8  # floats a step has for its taps
 def snake_out_ref(
     x: Tensor, snake: Constants, weight: Tensor, conv_bias: Tensor, kept: Tensor | None = None
 ) -> Tensor:
-    """The separate operations: the CPU path, and what the kernels are tested against."""
+    """The separate operations."""
     taps = weight.shape[3]
     active = snake_beta(x.transpose(1, 2), snake, taps - 1, kept)
     return F.conv2d(active.unsqueeze(2), weight, conv_bias)[:, 0, 0].float()

@@ -1,9 +1,9 @@
-"""Audio8-TTS 0.6B as a family: what a checkpoint holds and offers, without torch.
+"""Audio8-TTS 0.6B as a family: contents and features of a checkpoint, without torch.
 
 Facts: the official `modeling_arktts.py`, `modeling_arktts_codec.py` and `processing_arktts.py` at
 14468db (2026-07-27, Apache-2.0), and what others recorded of the released files. One architecture
-serves Preview-0.6b and Realistic-Air. Preview-0.1b has the same model_type but another slow
-network (Falcon-H1), and is refused by its config.
+serves Preview-0.6b and Realistic-Air. Preview-0.1b has the same model_type but another slow network
+(Falcon-H1), and is refused by its config.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BREAK = re.compile(rf"(?<={_IDEOGRAPH})\s*[\n\r\u2028\u2029]\s*(?={_IDEOGRAPH})
 
 
 def released_config(num_layers: int = 24, predictor_layers: int = 4) -> DualARConfig:
-    """The configuration of the released model, with fewer layers where a test wants less."""
+    """The configuration of the released model, with fewer layers for tests."""
     layer = 14, 2, 64, 1e6, 1e-6
     return DualARConfig(
         talker=TransformerConfig(896, 4864, num_layers, *layer, 2048, has_qkv_bias=True, **KIND),
@@ -63,7 +63,7 @@ def released_codec() -> CodecConfig:
 
 
 def read_config(folder: Path) -> DualARConfig:
-    """Read a checkpoint's `config.json`. Raises CheckpointError naming file and key."""
+    """Read a checkpoint's `config.json`. Raises CheckpointError."""
     root = Section.from_file(folder / "config.json")
     if (backbone := root.values.get("slow_backbone", "arktts")) != "arktts":
         raise root.wrong(
@@ -102,7 +102,7 @@ def read_config(folder: Path) -> DualARConfig:
 
 
 def codec_of(folder: Path) -> CodecConfig:
-    """Sizes of a folder's pickled codec, which later revisions of `config.json` name as well."""
+    """Return the sizes of a folder's pickled codec; later revisions of `config.json` have them."""
     codec = released_codec()
     Section.from_file(folder / "config.json").expect(
         codec_sample_rate=codec.sample_rate_hz,
@@ -116,7 +116,7 @@ def codec_of(folder: Path) -> CodecConfig:
 
 
 def read_sampling(folder: Path) -> Sampling:
-    """The defaults in `generation_config.json`, of all codebooks; the released ones without it."""
+    """Return the defaults in `generation_config.json` of all codebooks, or the released ones."""
     path = folder / "generation_config.json"
     section = Section.from_file(path) if path.exists() else Section({}, str(path))
     given: dict[str, Any] = {
@@ -130,11 +130,10 @@ def read_sampling(folder: Path) -> Sampling:
 
 
 def clean(text: str, what: str) -> str:
-    """Text as the official code cleans it: line breaks make the model's speech break down. Raises
-    RequestError for control tokens but `<|speaker:N|>`.
-
-    Control characters go; a line break between two ideographs or syllables goes, too; all other
-    white space becomes one space.
+    """Clean a text as the official code does, because the model's speech breaks down at line
+    breaks: control characters are removed, and so are line breaks between two ideographs or
+    syllables; other white space becomes one space. Raises RequestError for control tokens but
+    `<|speaker:N|>`.
     """
     advice = "of these only <|speaker:N|> may be in it"
     checked = check_control(text, what, re.compile(SPEAKER_TAG), advice)

@@ -1,13 +1,13 @@
 """Configuration files of checkpoints: JSON objects that fill dataclasses, whose fields have bounds.
 
 A family gives the names of a dataclass's fields in its file; an error names the file, the key, the
-expected and the actual value. Checks across fields are a dataclass's
-`__post_init__`, which raises ValueError.
+expected and the actual value. Checks across fields are a dataclass's `__post_init__`, which raises
+ValueError.
 
-A checkpoint is not trusted: no number is taken without an upper bound. Bounds lie far above every
-released size, and so low that names and shapes of all tensors can be listed; these are compared
-with the headers of the weight files before anything is allocated. A number that no tensor confirms,
-positions above all, has a bound that can be allocated.
+A checkpoint is not trusted: every number has an upper bound, far above every released size, and so
+low that names and shapes of all tensors can be listed; these are compared with the headers of the
+weight files before anything is allocated. A number that no tensor confirms, above all positions,
+has a bound that can be allocated.
 """
 
 from __future__ import annotations
@@ -50,26 +50,24 @@ T = TypeVar("T")
 
 
 class Section:
-    """A JSON object of a configuration file."""
-
     def __init__(self, values: dict[str, Any], where: str) -> None:
         self.values = values
         self.where = where
 
     @classmethod
     def from_file(cls, path: Path) -> Section:
-        """Read a JSON object; raises CheckpointError naming the file."""
+        """Read a JSON object. Raises CheckpointError."""
         values = read_json(path)
         if not isinstance(values, dict):
             raise CheckpointError(f"{path}: is not a JSON object")
         return cls(values, str(path))
 
     def wrong(self, what: object) -> CheckpointError:
-        """The error to raise where something here is wrong."""
+        """Return the error to raise if a value of this file is wrong."""
         return CheckpointError(f"{self.where}: {what}")
 
     def get(self, key: str, kind: Any) -> Any:
-        """The value of a key, as a type with its bounds. Raises CheckpointError."""
+        """Return the value of a key, as a type with its bounds. Raises CheckpointError."""
         if key not in self.values:
             raise self.wrong(f"key {key!r} is missing")
         value = self.values[key]
@@ -84,11 +82,11 @@ class Section:
             raise self.wrong(f"{key!r} must be {expected:.100}, not {value!r:.60}") from None
 
     def fill(self, kind: type[T], names: Mapping[str, str] | None = None, /, **given: Any) -> T:
-        """A dataclass whose fields are keys here.
+        """Return a dataclass whose fields are keys of this object.
 
         Args:
-            names: the key of a field here, if it is not the field's name.
-            given: fields that are not read here.
+            names: the key of a field, if it is not the field's name.
+            given: fields that are not read from the file.
         Raises:
             CheckpointError: a key is missing or wrong, or values contradict each other.
         """
@@ -104,19 +102,18 @@ class Section:
             raise self.wrong(error) from None
 
     def section(self, key: str) -> Section:
-        """A nested object."""
         return Section(self.get(key, dict), f"{self.where}: {key}")
 
     def section_or_empty(self, key: str) -> Section:
-        """A nested object; an empty one where the key is absent or null."""
+        """Return a nested object; an empty one if the key is absent or null."""
         return self.section(key) if self.has(key) else Section({}, self.where)
 
     def has(self, key: str) -> bool:
-        """Whether a key is there and not null."""
+        """Whether a key is present and not null."""
         return self.values.get(key) is not None
 
     def shown(self, value: str, what: str) -> str:
-        """The text itself. Raises CheckpointError where a terminal should not print it."""
+        """Return the text itself. Raises CheckpointError if a terminal should not print it."""
         if not value.isprintable() or not 0 < len(value) <= MAX_NAME_CHARS:
             raise self.wrong(
                 f"{what} must be 1 to {MAX_NAME_CHARS} printable characters, not {value!r:.60}"
@@ -124,24 +121,23 @@ class Section:
         return value
 
     def token_id(self, key: str, vocab_size: int) -> int:
-        """An id of a vocabulary."""
         value = int(self.get(key, Id))
         if value >= vocab_size:
             raise self.wrong(f"{key!r} is {value}, but the vocabulary has {vocab_size} ids")
         return value
 
     def setting(self, key: str, setting: Setting) -> float:
-        """A sampling setting, in the range that manifest rows keep to."""
+        """Return a sampling setting, in the range that manifest rows have."""
         value: float = self.get(key, setting.kind)
         if setting.limits is not None and (problem := setting.limits.problem(value)):
             raise self.wrong(f"{key!r} {problem:.200}")
         return value
 
     def expect(self, **accepted: Any) -> None:
-        """Refuse settings this code does not implement; an absent key passes.
+        """Refuse settings that this code does not implement; an absent key passes.
 
         Args:
-            accepted: the one value of each key that is taken.
+            accepted: the only accepted value of each key.
         """
         for key, only in accepted.items():
             if (value := self.values.get(key, only)) != only:
@@ -149,7 +145,6 @@ class Section:
 
 
 def check_frame(samples_per_frame: int) -> None:
-    """Raise ValueError for frames of too many samples."""
     if samples_per_frame > MAX_FRAME_SAMPLES:
         raise ValueError(
             f"a frame has {samples_per_frame!r:.60} samples; the maximum is {MAX_FRAME_SAMPLES}"

@@ -1,7 +1,5 @@
-"""Checkpoints on disk or on the hub: their places and their contents, without reading a weight.
-
-Nothing here imports torch: a checkpoint can be described before that is loaded. Tensors are in
-`weights.py`.
+"""Checkpoints on disk or on the hub: their paths and their contents, without reading a weight or
+importing torch. Tensors are in `weights.py`.
 """
 
 from __future__ import annotations
@@ -31,16 +29,16 @@ T = TypeVar("T")
 
 
 class CheckpointError(Exception):
-    """A checkpoint is missing, incomplete or not one this tool reads."""
+    """A checkpoint is missing, incomplete or not one that this tool can read."""
 
 
 class NoSuchCheckpoint(CheckpointError):  # noqa: N818
-    """Nothing is known under its name, which may be another one mistyped."""
+    """No checkpoint is known under its name, which may be mistyped."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A file of a checkpoint that was turned into safetensors, which is all that is read later."""
+    """A file of a checkpoint that was converted to safetensors, the only format read later."""
 
     source: Path
     target: Path
@@ -50,17 +48,14 @@ class Conversion:
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """The header of a safetensors file."""
-
     shapes: dict[str, tuple[int, ...]]  # of tensors by name
     types: dict[str, str]  # of tensors by name, as torch names them
-    notes: dict[str, str]  # what its writer left in it
+    notes: dict[str, str]  # metadata of its writer
 
 
 def resolve(source: str, revision: str | None = None) -> Path:
-    """The local folder of a checkpoint: the path itself, or a repository in the hub's cache.
-
-    `HF_HUB_OFFLINE` and the other variables of huggingface_hub are honoured by that library.
+    """Return the local folder of a checkpoint: the path itself, or a repository in the hub's
+    cache. huggingface_hub itself honours `HF_HUB_OFFLINE` and its other variables.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
@@ -72,11 +67,11 @@ def resolve(source: str, revision: str | None = None) -> Path:
 
 
 def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
-    """The folder of a repository in the hub's cache, with the files that match. Files in the cache
-    are not fetched again, and partial ones are continued.
+    """Return the folder of a repository in the hub's cache, with the files that match. Files in the
+    cache are not fetched again, and partial ones are continued.
 
     Raises:
-        NoSuchCheckpoint: the repository does not exist, or the hub cannot be asked.
+        NoSuchCheckpoint: the repository does not exist, or the hub cannot be reached.
         CheckpointError: the hub refuses it, or it has no such revision.
     """
     from huggingface_hub import constants, snapshot_download
@@ -124,7 +119,7 @@ def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
 
 
 def cached_repositories() -> list[str]:
-    """Names of the models in the hub's cache, of any kind."""
+    """Return the names of the models in the hub's cache, of any kind."""
     from huggingface_hub import constants
 
     try:
@@ -142,10 +137,8 @@ def _reason(error: BaseException) -> str:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of one part: a single file, or the shards its index names.
-
-    Args:
-        folder: or the file itself.
+    """Return the safetensors files of one part (a folder or the file itself): one file, or the
+    shards in its index.
     """
     if folder.is_file():
         return [folder]
@@ -174,17 +167,15 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def require_plain_files(folder: Path) -> None:
-    """Raise CheckpointError for a pipe or a device in a checkpoint, which libraries wait for."""
+    """Raise CheckpointError for a pipe or a device in a checkpoint, which would block libraries."""
     for path in (*folder.glob("*"), *folder.glob("*/*")):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise CheckpointError(f"{path}: is not a plain file; remove it")
 
 
 def read_json(path: Path) -> Any:
-    """The content of a small file.
-
-    Raises:
-        CheckpointError: it is not there, no plain file, too large, or no JSON.
+    """Return the content of a small file. Raises CheckpointError: missing, not a plain file, too
+    large, no JSON.
     """
     try:
         if path.exists() and not path.is_file():
@@ -200,11 +191,8 @@ def read_json(path: Path) -> Any:
 
 
 def read_header(file: Path) -> TensorHeader:
-    """The header of a safetensors file.
-
-    Raises:
-        CheckpointError: the file is broken, shorter or longer than its header states, or has a type
-            that is not read.
+    """Return the header of a safetensors file. Raises CheckpointError: the file is broken,
+    shorter or longer than its header states, or has an unknown type.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -225,7 +213,9 @@ def read_header(file: Path) -> TensorHeader:
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes of all tensors of one part, from its files' headers. Raises CheckpointError."""
+    """Return the shapes of all tensors of one part, from its files' headers. Raises
+    CheckpointError.
+    """
     shapes: dict[str, tuple[int, ...]] = {}
     for file in weight_files(folder):
         add_shard(shapes, read_header(file).shapes, file)
@@ -233,19 +223,18 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
-    """Add what a file holds to what others did. Raises CheckpointError where both have a name."""
+    """Add the content of a file to `found`. Raises CheckpointError if a name occurs twice."""
     if twice := found.keys() & shard.keys():
         raise CheckpointError(f"{file}: {sorted(twice)[0]} occurs in two shards")
     found.update(shard)
 
 
 def unreadable(file: Path, error: Exception) -> CheckpointError:
-    """The error for a file that the safetensors library refuses."""
     return CheckpointError(f"{file}: not a readable safetensors file: {error}")
 
 
 def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
-    """Raise CheckpointError with every missing, unexpected and misshapen tensor by name."""
+    """Raise CheckpointError with the names of all missing, unexpected and misshapen tensors."""
     problems = [f"missing {name}" for name in sorted(wanted.keys() - found.keys())]
     problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):
@@ -261,10 +250,9 @@ def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
 
 
 def identity(folder: Path, parts: Iterable[Path]) -> str:
-    """A short hash that changes with configs and weights: small files whole, weights by header and
-    samples.
-
-    It distinguishes checkpoints for resume; it does not protect against forgery.
+    """Return a short hash that changes with configs and weights: small files whole, weights by
+    header and samples. It distinguishes checkpoints for resume; it does not protect against
+    forgery.
     """
     digest = hashlib.sha256()
     found = folder.rglob("*")

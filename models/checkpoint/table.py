@@ -1,4 +1,5 @@
-"""The tensors of a network, listed once: official names and shapes, and how ours are made of them.
+"""The tensors of a network, listed once: official names and shapes, and how ours are made from
+them.
 
 Checking, loading and random weights all follow from this table. Without torch: a checkpoint is
 checked by comparing `shapes` with the headers of its files. `weights.py` assembles our tensors.
@@ -14,7 +15,7 @@ from models.checkpoint.files import Shapes, check_shapes
 
 
 class Assembly(NamedTuple):
-    """How one tensor of ours is made."""
+    """The recipe of one of our tensors."""
 
     way: str  # a function in `WAYS` or `FOLDS`
     sources: tuple[str, ...]  # official names, its first arguments
@@ -23,8 +24,6 @@ class Assembly(NamedTuple):
 
 @dataclass
 class Table:
-    """The tensors of a network."""
-
     shapes: Shapes = field(default_factory=dict)  # in the order that random weights are drawn in
     recipes: dict[str, Assembly] = field(default_factory=dict)  # by our names
     spare: set[str] = field(default_factory=set)  # optional in a file, and not used
@@ -35,11 +34,9 @@ class Table:
         return theirs
 
     def make(self, ours: str, way: str, *sources: str, numbers: tuple[int, ...] = ()) -> None:
-        """Add the recipe of a tensor of ours."""
         self.recipes[ours] = Assembly(way, sources, numbers)
 
     def keep(self, theirs: str, ours: str, *shape: int) -> None:
-        """Add an official tensor that is used unchanged."""
         self.make(ours, "rows", self.hold(theirs, *shape))
 
     def affine(self, theirs: str, ours: str, *shape: int) -> None:
@@ -49,10 +46,8 @@ class Table:
 
     @property
     def num_weights(self) -> int:
-        """Numbers in all official tensors."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def check(self, found: Shapes, what: str) -> None:
-        """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
         needed = {name: shape for name, shape in found.items() if name not in self.spare}
         check_shapes(needed, self.shapes, what)

@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint, and loading that leaves none of them unexplained.
+"""Tensors of a checkpoint, and loading that leaves no tensor unexplained.
 
 Only safetensors files are read: no pickle, no code from a checkpoint.
 """
@@ -36,13 +36,11 @@ META = torch.device("meta")  # tensors with a shape and a type, and no values
 def read_tensors(
     folder: Path, device: torch.device, wanted: Callable[[str], bool] = lambda name: True
 ) -> dict[str, Tensor]:
-    """Tensors of one part on the device; on the meta device headers are read and no weight.
+    """Return tensors of one part (a folder or a file) on the device; on the meta device headers are
+    read and no weight. Raises CheckpointError.
 
     Args:
-        folder: or a single file.
-        wanted: by their names.
-    Raises:
-        CheckpointError: names the file that is broken.
+        wanted: chooses tensors by name.
     """
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder):
@@ -55,11 +53,8 @@ def read_tensors(
 def read_file(
     file: Path, header: TensorHeader, names: Iterable[str], device: torch.device
 ) -> dict[str, Tensor]:
-    """Some of a file's tensors, otherwise as `read_tensors`; for a GPU by several threads.
-
-    From a warm page cache 1.65 GB of bfloat16 took 0.10 s with four threads and 0.09 s with eight,
-    19 GB/s, and 0.28 to 0.61 s by safetensors' `load_file` (H200, 2026-11-22). Our own reads into
-    pinned buffers were not faster.
+    """Return some of a file's tensors, as `read_tensors`; for a GPU by several threads: four reach
+    19 GB/s from a warm page cache, three to six times the speed of safetensors' `load_file` (H200).
     """
     names = list(names)
     if device == META:
@@ -86,17 +81,17 @@ def read_file(
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Shapes by name, as `check_shapes` takes them."""
+    """Return shapes by name, as `check_shapes` takes them."""
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def rows(*parts: Tensor) -> Tensor:
-    """Several tensors concatenated, or one unchanged."""
+    """Concatenate tensors; a single one is unchanged."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def halves(weight: Tensor, num_heads: int, head_dim: int) -> Tensor:
-    """The first num_heads * head_dim rows with each head's even rows before its odd ones.
+    """Return the first num_heads * head_dim rows with each head's even rows before its odd ones.
 
     RoPE here rotates a head's first half against its second; some families rotate neighbours. Dot
     products of queries and keys are the same once both are reordered.
@@ -122,7 +117,7 @@ WAYS: dict[str, Callable[..., Tensor]] = {
 def assemble(
     table: Table, tensors: dict[str, Tensor], ways: Mapping[str, Callable[..., Tensor]] = WAYS
 ) -> dict[str, Tensor]:
-    """Make our tensors of the official ones, which are freed as soon as they have been used."""
+    """Make our tensors from the official ones, which are freed as soon as they have been used."""
     for name in table.spare:
         tensors.pop(name, None)
     uses = Counter(name for recipe in table.recipes.values() for name in recipe.sources)
@@ -138,7 +133,7 @@ def assemble(
 
 
 class Network(nn.Module):
-    """A network whose tensors a table lists. Its parameters have the model's dtype, its buffers
+    """A network whose tensors are in a table. Its parameters have the model's dtype, its buffers
     keep their own.
     """
 
@@ -148,13 +143,12 @@ class Network(nn.Module):
     def from_tensors(
         cls, config: Any, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
     ) -> Self:
-        """Make a network of a config and fill it with official tensors, on the device they are on.
+        """Make a network of a config and fill it with official tensors, on their device. Raises
+        CheckpointError with every missing, unexpected and misshapen tensor.
 
         Args:
             tensors: under their official names; used up.
-            what: its name in messages.
-        Raises:
-            CheckpointError: lists every missing, unexpected and misshapen tensor.
+            what: the network's name in messages.
         """
         table = cls.table(config)
         table.check(shapes_of(tensors), what)
@@ -174,24 +168,23 @@ class Network(nn.Module):
 
     @staticmethod
     def table(config: Any) -> Table:
-        """The tensors of a network of that config."""
         raise NotImplementedError
 
     @staticmethod
     def prepared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Official tensors as recipes take them."""
+        """Return official tensors in the form that recipes take."""
         return tensors
 
     def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-        """Buffers that follow from the config alone."""
+        """Return buffers that follow from the config alone."""
         return {}
 
 
 def random_tensors(
     table: Table, generator: torch.Generator, dtype: torch.dtype, std: float | None = None
 ) -> dict[str, Tensor]:
-    """Random tensors of a table, drawn on the generator's device; norms and gains are 1, biases and
-    exponents of activations 0.
+    """Return random tensors of a table, drawn on the generator's device; norms and gains are 1,
+    biases and exponents of activations 0.
 
     Args:
         std: of weights; None scales each by its fan-in, so that signals keep their size.

@@ -19,9 +19,7 @@ from models.checkpoint.config import (
 @dataclass(frozen=True)
 class TransformerConfig:
     """Grouped-query attention with RoPE, and an MLP: of talkers, code predictors and codecs.
-
-    Raises:
-        ValueError: the sizes contradict each other.
+    Raises ValueError: the sizes contradict each other.
     """
 
     width: Size
@@ -51,7 +49,7 @@ class TransformerConfig:
 
     @property
     def num_weights(self) -> int:
-        """Weights of all its linear maps, with a gate in its MLP."""
+        """Weights of all linear maps, with a gate in the MLP."""
         attention = self.width * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
         return self.num_layers * (attention + 3 * self.width * self.mlp_width)
 
@@ -66,5 +64,5 @@ class FamilyConfig:
 
     @property
     def eos(self) -> int:
-        """The end of speech among the talker's logits."""
+        """The id of end of speech among the talker's logits."""
         raise NotImplementedError

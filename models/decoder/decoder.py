@@ -1,7 +1,7 @@
-"""The transformer both the talker and the code predictor are made of, over a static cache.
+"""The transformer of talker and code predictor, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for packed prompts, `step` for one new position per row.
+residual. It has two paths: `prefill` for packed prompts, `step` for one new position per row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32 and
 round at the same places.
 """
@@ -33,7 +33,7 @@ def fixed(*shape: int) -> nn.Parameter:
 
 
 class Weight(nn.Module):
-    """A bare weight, named so that its key reads `<name>.weight`."""
+    """A bare weight, named so that its key is `<name>.weight`."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -41,23 +41,17 @@ class Weight(nn.Module):
 
 
 class Affine(Weight):
-    """A weight and a bias of its first dimension."""
-
     def __init__(self, *shape: int) -> None:
         super().__init__(*shape)
         self.bias = fixed(shape[0])
 
 
 class NoWeight(nn.Module):
-    """Takes the place of a weight that a layer does not have."""
-
     weight = None
 
 
 class DecoderLayer(nn.Module):
-    """Weights of one layer; `kernels.linear.layers` computes, because residuals chain across
-    layers.
-    """
+    """Weights of one layer; `kernels.linear.layers` computes: residuals chain across layers."""
 
     def __init__(self, sizes: TransformerConfig) -> None:
         super().__init__()
@@ -74,7 +68,6 @@ class DecoderLayer(nn.Module):
 
     @property
     def weights(self) -> LayerWeights:
-        """As `run_layers` takes them."""
         return LayerWeights(
             self.input_norm.weight,
             self.qkv.weight,
@@ -89,7 +82,7 @@ class DecoderLayer(nn.Module):
 def rope_of(
     config: TransformerConfig, num_positions: int, device: torch.device | str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """RoPE's cos and sin in a dtype, each (S, D_h)."""
+    """Return RoPE's cos and sin in a dtype, each (S, D_h)."""
     rounded = torch.bfloat16 if config.rounds_rope else dtype
     cos, sin = rope_tables(num_positions, config.head_dim, config.rope_theta, device, rounded)
     return cos.to(dtype), sin.to(dtype)
@@ -99,9 +92,8 @@ class StaticKVCache:
     """Keys and values of L layers for N slots of S positions: one allocation, one slot per request,
     addressed by per-row positions.
 
-    Only whole slots ever move. Values beyond a row's position are never read, so a slot needs no
-    clearing between requests. It is cleared only after a row failed, because the reference
-    attention multiplies masked values by 0.
+    Values beyond a row's position are never read, so a slot needs no clearing between requests,
+    except after a failed row, because the reference attention multiplies masked values by 0.
     """
 
     def __init__(
@@ -117,9 +109,8 @@ class StaticKVCache:
         self.num_positions = num_positions
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy whole slots (n,) to (n,); sources and targets must not overlap.
-
-        Layer by layer: the copy in between is as large as what is moved, gigabytes for all of it.
+        """Copy whole slots (n,) to (n,); sources and targets must not overlap. Layer by layer,
+        because the copy in between takes as much memory as the moved data.
         """
         for layer in self.data:
             layer[:, targets] = layer[:, sources]
@@ -131,12 +122,11 @@ class StaticKVCache:
         first.index_copy_(2, targets, given)
 
     def clear(self, slots: Tensor) -> None:
-        """Zero the given slots (n,)."""
         self.data.index_fill_(2, slots, 0)
 
 
 def cache_shape(config: TransformerConfig, num_slots: int, num_positions: int) -> tuple[int, ...]:
-    """Layers; keys and values; slots, heads, positions, width of a head."""
+    """Return the shape: layers; keys and values; slots, heads, positions, width of a head."""
     return (
         *(config.num_layers, 2, num_slots),
         *(config.num_kv_heads, num_positions, config.head_dim),
@@ -144,7 +134,6 @@ def cache_shape(config: TransformerConfig, num_slots: int, num_positions: int) -
 
 
 def cache_bytes(config: TransformerConfig, num_positions: int, dtype: torch.dtype) -> int:
-    """Bytes one slot of a cache takes."""
     return math.prod(cache_shape(config, 1, num_positions)) * dtype.itemsize
 
 
@@ -178,7 +167,7 @@ class Decoder(nn.Module):
     def allocate(self, num_slots: int, num_positions: int) -> None:
         """Allocate the cache and the RoPE tables on the weights' device and in their dtype.
 
-        With one slot, steps are one launch where `kernels.persistent.step` serves the sizes.
+        With one slot, steps are one launch if `kernels.persistent.step` supports the sizes.
         """
         weight = self.norm.weight
         self._cache = None  # frees the old one before the new one is made
@@ -190,14 +179,12 @@ class Decoder(nn.Module):
             self.stack()
 
     def _fits_one_launch(self) -> bool:
-        """Whether steps of one slot can be one launch, by the sizes of a layer."""
         sizes = self.config.head_dim, self.cache.num_positions
         return choose_settings(self.layers[0].weights, *sizes) is not None
 
     def stack(self) -> None:
-        """Stack the weights of all layers, for steps in one launch.
-
-        The parameters become views, so there is still one copy of each weight.
+        """Stack the weights of all layers, for steps in one launch. The parameters become views,
+        so there is still one copy of each weight.
         """
         self.counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=self.norm.weight.device)
         if self.stacked is not None and self.layers[0].qkv.weight.data_ptr() == (
@@ -230,13 +217,12 @@ class Decoder(nn.Module):
         head: Tensor | None = None,
         normed: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """`step`, with an embedding before and a product after it.
-
-        All of it is one launch if `is_one_launch`.
+        """`step`, with an embedding before and a product after it, in one launch if
+        `is_one_launch`.
 
         Args:
-            codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is not changed.
-                Codes below 0 (a failed row) count as 0.
+            codes: (R,) int64 rows of x, which is then a table (V, D) and is not changed. Codes
+                below 0 (a failed row) count as 0.
             head: (V, D) weight for logits, or None.
             normed: as of `step`; then never in one launch.
         Returns:
@@ -260,7 +246,7 @@ class Decoder(nn.Module):
     def step(
         self, x: Tensor, positions: Tensor, rows_per_slot: int = 1, normed: Tensor | None = None
     ) -> Tensor:
-        """One new position per row, as separate operations.
+        """Run one new position per row, as separate operations.
 
         Args:
             x: (R, D) inputs, used up.
@@ -280,18 +266,17 @@ class Decoder(nn.Module):
             return self._run_layers(x, attend, normed=normed)
 
     def early_launches(self, x: Tensor) -> AbstractContextManager[None]:
-        """`dependent_launches` for steps of as many rows as x (R, _), if all products are ours."""
+        """Return `dependent_launches` for steps of R rows, x (R, _), if all products are ours."""
         return dependent_launches(x, is_all_ours(x, self.layers[0].weights))
 
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
         """Run packed prompts and fill the cache of their slots. Prompts that do not begin at
-        position 0 continue after the keys and values in their slots.
-
-        Every shape depends on the number of tokens and of rows alone, so it can be captured.
+        position 0 continue after the keys and values in their slots. Every shape depends on the
+        number of tokens and of rows alone, so it can be captured.
 
         Args:
             x: (T, D) inputs, used up. Padding, after all prompts, may be any finite numbers.
-            slots: (T,) int64, each token's slot; -1 for padding, which goes nowhere.
+            slots: (T,) int64, each token's slot; -1 for padding, which is not stored.
             positions: (T,) int64, each token's position in its prompt.
             last: (B,) int64 index of each prompt's last token; spare rows may repeat any.
         Returns:
@@ -306,7 +291,7 @@ class Decoder(nn.Module):
         return self._run_layers(x, attend, last)
 
     def _layer(self, index: int) -> tuple[QKNormRope, Tensor]:
-        """What queries and keys of a layer go through, and its cache (2, N, H_kv, S, D_h)."""
+        """Return a layer's norm and rotation, and its cache (2, N, H_kv, S, D_h)."""
         layer, cache = self.layers[index], self.cache.data[index]
         norms = layer.q_norm.weight, layer.k_norm.weight
         return QKNormRope(*norms, self.cos, self.sin, self.eps), cache
@@ -324,7 +309,7 @@ class Decoder(nn.Module):
 
 
 def _stack(modules: list[Weight], part: str) -> Tensor:
-    """(n, ...) of a parameter of n modules, which becomes views of it."""
+    """Return (n, ...) of a parameter of n modules, which becomes views of it."""
     stacked = torch.stack([getattr(module, part).detach() for module in modules])
     for module, view in zip(modules, stacked, strict=True):
         setattr(module, part, nn.Parameter(view, requires_grad=False))

@@ -10,7 +10,7 @@ from models.decoder.config import TransformerConfig
 
 
 class LayerNames(NamedTuple):
-    """What a family calls the weights of a layer, without `.weight`."""
+    """A family's names of the weights of a layer, without `.weight`."""
 
     qkv: Sequence[str]  # three, or one of them all
     o: str
@@ -20,7 +20,7 @@ class LayerNames(NamedTuple):
     post_norm: str
     q_norm: str
     k_norm: str
-    scales: tuple[str, str]  # whole names: what multiplies `o` and `down`, in codecs
+    scales: tuple[str, str]  # whole names: factors of `o` and `down`, in codecs
     is_interleaved: bool = False  # RoPE rotates neighbours, not a head's first half and its second
 
 
@@ -32,11 +32,7 @@ def add_layers(
     names: LayerNames,
     has_scales: bool = False,
 ) -> None:
-    """Add the last norm and the layers of a stack.
-
-    Args:
-        theirs: what all its names begin with, a dot at its end included.
-    """
+    """Add the last norm and the layers of a stack. `theirs`: prefix of names, with its dot."""
     width, head = sizes.width, sizes.head_dim
     queries, keys = sizes.num_heads * head, sizes.num_kv_heads * head
     rotated = sizes.num_heads + sizes.num_kv_heads

@@ -1,9 +1,8 @@
 """The thread in which a vocoder does everything but replays of graphs.
 
-Libraries take as long to load at a first call during other work as alone, so loading starts early.
-And cuDNN's choice of kernels for a shape, a quarter of a second on an H200, is remembered by
-PyTorch for one thread only: a choice made during other work would be made again. So both are done
-in the same thread, which lives as long as the process.
+The first call of a library takes as long during other work as alone, so loading starts early. And
+PyTorch remembers cuDNN's choice of kernels for a shape, a quarter of a second on an H200, for one
+thread only. So both are done in the same thread, which lives as long as the process.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ _inside = threading.local()  # is_here: set in these threads
 
 @cache
 def _thread(device: torch.device) -> ThreadPoolExecutor:
-    """The one thread of a device."""
     return ThreadPoolExecutor(1, "beside", _begin, (device,))
 
 
@@ -41,7 +39,6 @@ def _begin(device: torch.device) -> None:
 
 class Beside:
     """Runs work in that thread, one after another: with `start` and `wait`, or with `run`.
-
     Objects that started work uses belong to it until `wait` has returned.
     """
 
@@ -58,14 +55,13 @@ class Beside:
         self._begun = _thread(self.device).submit(run, self._rehearse, work)
 
     def wait(self) -> None:
-        """Wait for the end of started work."""
         if self._begun is not None:
             self._begun.result()
             self._begun = None
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Do work in that thread, on the caller's stream and in its context, and wait for it; on a
-        CPU, which gains nothing, in the caller's thread. Raises what the work raises.
+        """Run work in that thread, on the caller's stream and in its context, and wait for it;
+        on a CPU, which gains nothing, in the caller's thread. Raises the errors of the work.
         """
         if self.device.type != "cuda" or getattr(_inside, "is_here", False):
             return work()

@@ -1,4 +1,4 @@
-"""Bucket choice as pure functions: which padded size a batch or a length runs in."""
+"""Bucket choice as pure functions: the padded size of a batch or a length."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from collections.abc import Sequence
 
 
 def next_power_of_two(count: int) -> int:
-    """The smallest power of two >= count; 1 for counts below 1."""
     return 1 << max(0, count - 1).bit_length()
 
 
 def is_power_of_two(count: int) -> bool:
-    """Whether count is 1, 2, 4, ..."""
     return count > 0 and count & (count - 1) == 0
 
 
 def batch_buckets(max_batch: int) -> list[int]:
-    """All batch buckets, largest first (the order of capture): max_batch, ..., 2, 1."""
+    """Return all batch buckets, largest first (the order of capture): max_batch, ..., 2, 1."""
     if not is_power_of_two(max_batch):
         raise ValueError(f"max_batch must be a power of two, not {max_batch}")
     return [1 << power for power in reversed(range(max_batch.bit_length()))]
 
 
 def choose_bucket(size: int, buckets: Sequence[int]) -> int:
-    """The smallest bucket that holds `size`. Raises ValueError when none does."""
+    """Return the smallest bucket >= `size`. Raises ValueError if there is none."""
     fitting = [bucket for bucket in buckets if bucket >= size]
     if not fitting:
         raise ValueError(f"{size} is larger than the largest bucket {max(buckets)}")
@@ -31,12 +29,11 @@ def choose_bucket(size: int, buckets: Sequence[int]) -> int:
 
 
 def round_up(count: int, step: int) -> int:
-    """The smallest multiple of step >= count."""
     return -(-count // step) * step
 
 
 def padded_groups(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Rows that are padded together: indices into `lengths`, short rows first.
+    """Group rows that are padded together: indices into `lengths`, short rows first.
 
     Args:
         most: rows times the longest length of a group; one row alone may exceed it.
@@ -50,10 +47,9 @@ def padded_groups(lengths: Sequence[int], most: int) -> list[list[int]]:
 
 
 def packed_groups(lengths: Sequence[int], max_tokens: int, max_rows: int) -> list[list[int]]:
-    """Rows that share a packed prefill pass, in their order: indices into `lengths`.
+    """Group rows that share a packed prefill pass, in their order: indices into `lengths`.
 
     Args:
-        lengths: prompt lengths.
         max_tokens: of a pass; one row alone may exceed it.
         max_rows: of a pass.
     """

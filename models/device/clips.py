@@ -20,8 +20,8 @@ BATCH_SAMPLES = 2**20
 def clip_batches(
     waves: Sequence[Tensor], wanted: Iterable[int], device: torch.device, use_batches: bool
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The `wanted` of the clips (n,) in order of length, as many to a batch as its padded samples
-    allow: their indices, and (B, N) on the device, shorter ones filled up with silence.
+    """Yield the `wanted` of the clips (n,) in order of length, in batches limited by their padded
+    samples: their indices, and (B, N) on the device, shorter ones padded with silence.
 
     Args:
         use_batches: encode several clips in one batch.

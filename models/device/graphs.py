@@ -39,8 +39,6 @@ _told: set[str] = set()  # why captures have failed
 
 
 class Capturer(Protocol):
-    """Captures one call; returns its output and a replay function."""
-
     def capture(
         self, function: Callable[[], Any], is_warm: bool = False
     ) -> tuple[Any, Callable[[], None]]:
@@ -50,7 +48,7 @@ class Capturer(Protocol):
         """Whether the current stream is being captured."""
 
     def memory_bytes(self) -> int:
-        """Device memory reserved so far; the difference is what a capture took."""
+        """Device memory reserved so far; the difference is the size of a capture."""
 
 
 def take_workspace(device: torch.device) -> None:
@@ -63,7 +61,7 @@ class CudaCapturer:
     """Captures with torch.cuda.CUDAGraph on a side stream, all graphs in one pool.
 
     Args:
-        priority: of the stream, which the recorded kernels keep (`models.device.streams`).
+        priority: of the stream; the recorded kernels have the same (`models.device.streams`).
     """
 
     def __init__(self, device: torch.device, priority: int = VOCODER_PRIORITY) -> None:
@@ -106,10 +104,9 @@ class CudaCapturer:
         return output, graph.replay
 
     def _abandon(self, graph: torch.cuda.CUDAGraph, outer: torch.cuda.Stream) -> None:
-        """Restore the state of torch after a failed capture.
-
-        The capture stream is still the current one, and the allocator may still use the pool by
-        asking the graph, so the graph must stay alive and the pool cannot be used again.
+        """Restore the state of torch after a failed capture. The capture stream is still the
+        current one, and the allocator may still use the pool by asking the graph, so the
+        graph must stay alive and the pool cannot be used again.
         """
         torch.cuda.set_stream(outer)
         index = torch.cuda.current_device() if self.device.index is None else self.device.index
@@ -120,16 +117,14 @@ class CudaCapturer:
         self.stream = torch.cuda.Stream(self.device, priority=self.priority)
 
     def is_capturing(self) -> bool:
-        """Whether the current stream is being captured."""
         return torch.cuda.is_current_stream_capturing()
 
     def memory_bytes(self) -> int:
-        """Bytes the caching allocator has reserved."""
         return torch.cuda.memory_reserved(self.device)
 
 
 class Capturers(NamedTuple):
-    """The capturers of a model's graphs, None for eager: graphs that may overlap need two."""
+    """The capturers of a model's graphs, None for eager. Graphs that may overlap need two."""
 
     frames: Capturer | None = None  # frames and prefill
     vocoder: Capturer | None = None
@@ -139,14 +134,12 @@ EAGER = Capturers()
 
 
 def cuda_capturers(device: torch.device) -> Capturers:
-    """One for each of the two streams of a run, with its priority."""
+    """Return one capturer for each of the two streams of a run, with its priority."""
     return Capturers(CudaCapturer(device, FRAMES_PRIORITY), CudaCapturer(device, VOCODER_PRIORITY))
 
 
 @dataclass
 class GraphStats:
-    """Counts of one runner."""
-
     hits: int = 0  # replays
     misses: int = 0  # eager runs of a runner that has graphs, without a usable one
     first_runs: int = 0  # eager runs that warmed a bucket up for its capture
@@ -166,7 +159,7 @@ class GraphRunner(Generic[Key]):
             until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
         sample: fills the static inputs of a bucket with typical values, before its capture and to
-            compare graph and eager; None if they need none.
+            compare graph and eager; None: they need no values.
         beside: runs everything but replays; None: the caller's thread.
     """
 
@@ -186,7 +179,7 @@ class GraphRunner(Generic[Key]):
         self.stats = GraphStats()
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._waiting: dict[Key, bool] = {}  # announced -> whether it has run; largest first
-        self._asked: Counter[Key] = Counter()  # how often `pick` was asked for a waiting bucket
+        self._asked: Counter[Key] = Counter()  # calls of `pick` for a waiting bucket
         self._usual: Key | None = None  # as `announce` describes it
 
     @property
@@ -201,21 +194,21 @@ class GraphRunner(Generic[Key]):
 
     @property
     def usual(self) -> list[Key]:
-        """The usual bucket, while it is not captured."""
+        """The usual bucket in a list, until it is captured."""
         return [key for key in self._waiting if key == self._usual]
 
     def announce(self, keys: Sequence[Key], usual: Key | None = None) -> None:
         """Name buckets that may be used.
 
         Args:
-            usual: the bucket that `pick` takes for smaller ones while none larger is captured.
+            usual: the bucket that `pick` takes for smaller ones while no larger one is captured.
         """
         if self.capturer is not None:
             self._usual = usual
             self._wait_for([key for key in keys if key not in self._graphs])
 
     def reset(self) -> None:
-        """Drop every graph: its static buffers have been freed."""
+        """Drop every graph after its static buffers were freed."""
         self.renew()
         self._waiting.clear()
         self._asked.clear()
@@ -223,7 +216,7 @@ class GraphRunner(Generic[Key]):
         self.stats.failures.clear()
 
     def renew(self) -> None:
-        """Capture every graph anew, at the second run of its bucket: its kernels have changed."""
+        """Capture every graph again, at its bucket's second run: its kernels have changed."""
         keys = [*self._graphs, *self._waiting]
         self._graphs.clear()
         self._waiting.clear()
@@ -233,13 +226,12 @@ class GraphRunner(Generic[Key]):
         self._waiting |= dict.fromkeys(sorted(keys, key=size_of, reverse=True), False)
 
     def pick(self, key: Key, uses: int, worth: int) -> Key:
-        """The bucket to run in place of one that has no graph: the next larger one that has, else
-        the usual one. Once a bucket was asked for more than `worth` times it is picked itself, so
-        that it gets a graph.
+        """Return the bucket to run in place of one without a graph: the next larger one with a
+        graph, else the usual one. A bucket that was requested more than `worth` times is
+        returned itself, so that it gets a graph.
 
         Args:
-            uses: runs that are about to come. Larger buckets must be able to do the work of smaller
-                ones.
+            uses: number of coming runs. Larger buckets must be able to do the work of smaller ones.
         """
         if key not in self._waiting:
             return key
@@ -258,8 +250,7 @@ class GraphRunner(Generic[Key]):
 
         Args:
             only: some of them; None: all.
-            is_rehearsal: run them eagerly instead, for their side effects, such as compiled
-                kernels.
+            is_rehearsal: run them eagerly instead, for side effects such as compiled kernels.
         Raises:
             OutOfMemoryError, KernelFailed: no other bucket could be captured either.
         """
@@ -313,10 +304,8 @@ class GraphRunner(Generic[Key]):
         return self._do(partial(self.function, key))
 
     def run(self, key: Key) -> Any:
-        """Do the work of a bucket and return its static output.
-
-        Inside another capture the function runs eagerly, in the caller's thread: a replay there is
-        illegal.
+        """Do the work of a bucket and return its static output. Inside another capture the
+        function runs eagerly, in the caller's thread: a replay there is illegal.
         """
         if self.capturer is None:
             return self._run(key)
@@ -339,13 +328,13 @@ class GraphRunner(Generic[Key]):
 
 
 def size_of(key: Hashable) -> int:
-    """The size of a bucket: its number, or the product of its numbers."""
+    """Return the size of a bucket: its number, or the product of its numbers."""
     return math.prod(key) if isinstance(key, tuple) else int(key)  # type: ignore[call-overload]
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The first error: leaving a broken capture raises another RuntimeError, whatever the first
-    was, even a signal.
+    """Return the first error: leaving a broken capture raises another RuntimeError, whatever the
+    first was, even a signal.
     """
     while isinstance(error, RuntimeError) and not isinstance(error, PASSED_ON):
         if error.__context__ is None:

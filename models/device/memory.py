@@ -16,8 +16,6 @@ LIBRARIES_BYTES = 600 * 2**20  # workspaces, compiled kernels and captured graph
 
 @dataclass(frozen=True)
 class Room:
-    """The rows and the work that fit into a device's memory."""
-
     rows: int  # a power of two; 0: not even one
     choice: int  # of how much audio is decoded at a time
 
@@ -25,9 +23,9 @@ class Room:
 def room_for(
     asked: int, free: int, slot_bytes: int, choices: Sequence[int], work: Callable[[int], int]
 ) -> Room:
-    """The number of rows up to those asked for that fit, and the largest choice of work with them.
+    """Return the number of rows, up to `asked`, that fit, and the largest choice of work with them.
 
-    More rows at a time are worth more than more audio decoded at a time: a smaller choice is taken
+    More concurrent rows are worth more than more audio decoded at a time: a smaller choice is taken
     if the larger one would leave fewer rows.
 
     Args:

@@ -11,11 +11,10 @@ import torch
 
 
 class DeviceSpan:
-    """A stretch of work: started when made, ended by `end`, read later by `milliseconds`.
+    """A span of work: starts when constructed, ends at `end`, is read later by `milliseconds`.
 
     Args:
-        sleeps: waiting for its end sleeps instead of polling the device; for long waits, each of
-            which would occupy a core.
+        sleeps: waiting for its end sleeps instead of polling the device, which would occupy a core.
     """
 
     def __init__(self, device: torch.device, sleeps: bool = False) -> None:
@@ -37,12 +36,11 @@ class DeviceSpan:
         return self
 
     def wait(self) -> None:
-        """Wait until the device has reached the end."""
         if self._is_cuda:
             self._end.synchronize()
 
     def is_over(self) -> bool:
-        """Whether the device has reached the end, once that is marked; does not wait."""
+        """Whether the device has reached the marked end; does not wait."""
         return not self._is_cuda or bool(self._end.query())
 
     def milliseconds(self) -> float:
@@ -57,11 +55,9 @@ class DeviceSpan:
         return self._milliseconds
 
     def within(self, origin: DeviceSpan) -> tuple[float, float]:
-        """Milliseconds from the start of `origin` to the start and to the end of this span, which
-        may be on another stream; waits for the device if necessary.
-
-        The driver counts in float32: hours after the origin both are rounded, by as much for spans
-        that touch.
+        """Return milliseconds from the start of `origin` to the start and to the end of this
+        span, which may be on another stream; waits for the device if necessary. The driver
+        counts in float32: hours after the origin both are rounded.
         """
         if not self._is_cuda:
             return 1000 * (self._start_s - origin._start_s), 1000 * (self._end_s - origin._start_s)
@@ -73,8 +69,6 @@ class DeviceSpan:
 
 @dataclass
 class Stage:
-    """A part of the work that can be timed alone."""
-
     name: str
     run: Callable[[], Any]
 
@@ -82,7 +76,7 @@ class Stage:
 def time_stage(
     run: Callable[[], Any], device: torch.device, repeats: int, warmup: int = 3
 ) -> list[float]:
-    """Milliseconds of each of `repeats` runs after `warmup` untimed ones."""
+    """Return the milliseconds of each of `repeats` runs after `warmup` untimed ones."""
     for _ in range(warmup):
         run()
     spans = []

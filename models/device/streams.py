@@ -2,10 +2,9 @@
 
 A frame is a chain of small kernels that rarely fills the GPU; the vocoder is a few large kernels
 whose results are not urgent. So everything that leads to the next frame runs on a stream of high
-priority and the vocoder on one of low priority: if both have work, a free multiprocessor takes the
-frame's. Graphs are captured on streams of the same two priorities, because a kernel node has the
-priority of the stream it was captured on, and PyTorch asks for that one at replay
-(`cudaGraphInstantiateFlagUseNodePriority`); the launching stream's would be the same.
+priority and the vocoder on one of low priority. Graphs are captured on streams of the same two
+priorities, because a kernel node has the priority of the stream it was captured on, and PyTorch
+asks for that one at replay (`cudaGraphInstantiateFlagUseNodePriority`).
 
 PyTorch takes streams of different priorities from different sets, so objects per stream, such as a
 cuBLAS workspace, are never shared between the two.
@@ -19,20 +18,20 @@ from functools import cache
 
 import torch
 
-FRAMES_PRIORITY = -5  # the highest there is: PyTorch takes the nearest the device has
+FRAMES_PRIORITY = -5  # the highest: PyTorch takes the nearest that the device has
 VOCODER_PRIORITY = 0  # the lowest
 
 
 @cache
 def vocoder_stream(device: torch.device) -> torch.cuda.Stream:
-    """The one stream of a device on which all vocoders run: the next one reuses its memory and the
-    choices of libraries.
+    """Return the one stream of a device on which all vocoders run: the next one reuses its
+    memory and the choices of libraries.
     """
     return torch.cuda.Stream(device, priority=VOCODER_PRIORITY)
 
 
 class WorkStreams:
-    """The streams of one run on a device. Does nothing where the device has no streams."""
+    """The streams of one run on a device. Without effect on a device without streams."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -44,8 +43,8 @@ class WorkStreams:
 
     @contextmanager
     def frames(self) -> Iterator[None]:
-        """Queue the work inside on the frames' stream: after earlier work of the outer stream, and
-        before later work of it, which also waits for the vocoder.
+        """Queue the work inside on the frames' stream: after earlier work of the outer stream,
+        and before later work of it, which also waits for the vocoder.
         """
         if self._frames is None or self._vocoder is None:
             yield
@@ -62,9 +61,8 @@ class WorkStreams:
     @contextmanager
     def vocoder(self) -> Iterator[None]:
         """Queue the work inside on the vocoder's stream, after the work of the current stream.
-
-        Tensors of the current stream that it reads must stay alive until it has ended: their memory
-        is reused in the order of the stream that allocated them.
+        Tensors of the current stream that it reads must stay alive until it has ended: their
+        memory is reused in the order of the stream that allocated them.
         """
         if self._vocoder is None:
             yield

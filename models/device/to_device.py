@@ -1,8 +1,8 @@
 """Copy small host values to the device without stopping it.
 
-A copy from ordinary memory waits for everything queued on the stream before it; from pinned memory
-it is just one more entry in the queue. PyTorch's pinned allocator reuses a block only when its copy
-is over.
+A copy from ordinary memory waits for everything queued on the stream before it; one from pinned
+memory is just another entry in the queue. PyTorch's pinned allocator reuses a block only when its
+copy is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def to_device(
     device: torch.device,
     dtype: torch.dtype = torch.int64,
 ) -> Tensor:
-    """A tensor of `values`, which are copied, on the device; the copy is queued, not waited for."""
+    """Return a copy of `values` on the device. The copy is queued, not waited for."""
     host = values
     if not isinstance(host, Tensor):  # a third of the time that PyTorch takes for a list
         host = torch.from_numpy(np.array(host, dtype=NUMPY[dtype]))

@@ -1,22 +1,22 @@
 """The codec of dual-AR models, a causal DAC: frames of codes to 44.1 kHz samples, and back.
 
 Vocoder: one vector per codebook summed, a transformer over frames with a sliding window, two
-upsampling blocks, then decoder blocks that raise the rate and halve the channels until one channel
-of samples is left, and tanh. All of it is causal, so rows of a batch may be right-padded and
+upsampling blocks, then decoder blocks that raise the rate and halve the channels down to one
+channel of samples, and tanh. All of it is causal, so rows of a batch may be right-padded and
 trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also be stored one after
 the other (`positions`): attention sees its own row only, and every convolution finds zeros in the
 `gap_frames` between two rows. The convolutions reach back 10 frames, the transformer more than a
 thousand; and its tables of RoPE are rounded, so that a frame's position matters a little. Chunks
-are exact nevertheless: latents are made of a row from its first frame on, in chunks only what
-follows them (`Cutting.renders_windows`).
+are exact nevertheless: latents are made from a row's first frame on, and chunks contain only the
+later layers (`Cutting.renders_windows`).
 
-Encoder: blocks lower the rate and double the channels, a transformer with a sliding window looks
-over the steps, two more convolutions make frames of them, a second transformer looks over the
-frames, and each frame's vector is quantised in a chain: the semantic codebook, then the residual
-ones, each of what the one before it left. The nearest entry is that of the smallest angle, in the
-few dimensions of a codebook; the unscaled entry is subtracted. A clip is filled up with silence to
-whole frames. Everything is causal, so clips in a batch do not change each other's codes. It
-computes in float32 always: it runs once per reference, and a code that flips changes the voice.
+Encoder: blocks lower the rate and double the channels, a transformer with a sliding window over the
+steps, two more convolutions to frames, a second transformer over the frames; then each frame's
+vector is quantised in a chain: the semantic codebook, then the residual ones, each on the remainder
+of the one before. The nearest entry is that of the smallest angle, in the few dimensions of a
+codebook; the unscaled entry is subtracted. A clip is padded with silence to whole frames.
+Everything is causal, so clips in a batch do not change each other's codes. It always computes in
+float32: it runs once per reference, and a code that flips changes the voice.
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -62,15 +62,14 @@ class DACVocoder(CodecDecoder):
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
-        counts as its last entry, as in the official code.
+        """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. Codes beyond a
+        codebook count as its last entry, as in the official code.
         """
         tables = self.checked_tables(codes)
         x = self.look_up(torch.minimum(codes, self.last_codes))
         return self.transformer(x, *tables, positions)
 
     def bound_(self, samples: Tensor) -> Tensor:
-        """Keep samples in [-1, 1], in place."""
         return samples.tanh_()
 
 
@@ -140,10 +139,8 @@ class CodecEncoder(Network):
 
     @torch.no_grad()
     def forward(self, waves: Tensor) -> Tensor:
-        """(B, F * samples_per_frame) float32 samples to (B, F, K) int64 codes.
-
-        Raises:
-            ValueError: no whole number of frames, or more steps than there are positions for.
+        """(B, F * samples_per_frame) float32 samples to (B, F, K) int64 codes. Raises
+        ValueError: not a whole number of frames, or more steps than there are positions for.
         """
         return self.quantise(self.latents(waves))
 
@@ -169,7 +166,7 @@ class CodecEncoder(Network):
 
     @property
     def most_samples(self) -> int:
-        """The longest clip: what both transformers have positions for, in whole frames."""
+        """The longest clip, in samples: whole frames for which both transformers have positions."""
         config = self.config
         steps_per_frame = math.prod(config.upsampling_ratios)
         frames = min(config.encoded.max_positions, config.steps.max_positions // steps_per_frame)
@@ -193,15 +190,15 @@ class CodecEncoder(Network):
 
 
 class CodecVoiceEncoder(VoiceEncoder):
-    """Reference recordings to the codes that stand in a prompt."""
+    """Encodes reference recordings to the codes of a prompt."""
 
     def __init__(self, encoder: CodecEncoder) -> None:
         super().__init__(encoder.codebooks.device)
         self.encoder = encoder
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
-        """Each clip to its embedding and its codes (R, K) int64 (None for xvec), on the device.
-        The embedding is a single zero, as there is none. Raises as `codes` does.
+        """Return each clip's embedding and codes (R, K) int64 (None for xvec), on the device.
+        The embedding is a single zero, because the family has none. Raises as `codes` does.
         """
         spoken = [wave for wave, mode in zip(waves, modes, strict=True) if mode == "icl"]
         codes = iter(self.codes(spoken) if spoken else [])
@@ -210,11 +207,9 @@ class CodecVoiceEncoder(VoiceEncoder):
 
     @torch.inference_mode()
     def codes(self, waves: list[Tensor]) -> list[Tensor]:
-        """Each clip (n,) float32 at the codec's sample rate to its codes (R, K) int64, on the
-        device; R is n / samples_per_frame, rounded up.
-
-        Raises:
-            ValueError: a clip is empty, no row of samples, or too long.
+        """Return the codes (R, K) int64 of each clip (n,) float32 at the codec's sample rate, on
+        the device; R is n / samples_per_frame, rounded up. Raises ValueError: a clip is
+        empty, not one-dimensional, or too long.
         """
         most = self.encoder.most_samples
         for wave in waves:

@@ -32,15 +32,13 @@ STACK_NAMES = {"max_positions": "max_steps"}  # in codec.json
 
 
 class TensorNames(NamedTuple):
-    """The beginnings of a family's tensor names."""
-
     talker: str  # of layers, the last norm and the text embedding
     predictor: str  # of layers, the last norm, the embedding and the head
     codebooks: str  # the whole name of the embeddings of a frame's codes
 
 
 class RecentCodes(NamedTuple):
-    """The rule by which a first code is drawn again if recent codes have it too."""
+    """The rule by which a first code is drawn again if recent codes contain it."""
 
     num_codes: int = 10  # that it is compared with
     temperature: float = 1.0
@@ -79,7 +77,7 @@ class DualARConfig(FamilyConfig):
 
     @property
     def eos(self) -> int:
-        """The end of speech among the talker's logits: after the first codes."""
+        """The id of end of speech among the talker's logits: after the first codes."""
         return self.codebook_size
 
     @property
@@ -127,12 +125,10 @@ class CodecConfig(DecoderSizes):
 
     @property
     def encoded(self) -> TransformerConfig:
-        """The encoder's transformer over frames."""
         return self.encoder_frames or self.frames
 
     @classmethod
     def released(cls) -> CodecConfig:
-        """The codec of the released Fish S2 Pro."""
         layer = 16, 16, 64, 1e4, 1e-5
         frames = TransformerConfig(1024, 3072, 8, *layer, 4096, window=128, **CODEC_STACK)
         steps = TransformerConfig(1024, 3072, 4, *layer, 16384, window=512, **CODEC_STACK)
@@ -141,10 +137,8 @@ class CodecConfig(DecoderSizes):
 
     @classmethod
     def from_folder(cls, folder: Path) -> CodecConfig:
-        """The configuration of a converted codec.
-
-        Raises:
-            CheckpointError: there is none, or a key is missing or wrong.
+        """Return the configuration of a converted codec. Raises CheckpointError: a key or the
+        file is missing or wrong.
         """
         if not (folder / WEIGHTS_FILE).is_file():
             if (folder / PICKLED_FILE).is_file():
@@ -157,14 +151,13 @@ class CodecConfig(DecoderSizes):
 
     @classmethod
     def from_file(cls, path: Path) -> CodecConfig:
-        """Read `codec.json`. Raises CheckpointError naming a key that is missing or wrong."""
+        """Read `codec.json`. Raises CheckpointError."""
         root = Section.from_file(path)
         extra = _read_stack(root, "encoder_frames") if root.has("encoder_frames") else None
         frames, steps = (_read_stack(root, name) for name in ("frames", "steps"))
         return root.fill(cls, frames=frames, steps=steps, encoder_frames=extra)
 
     def as_json(self) -> dict[str, Any]:
-        """The content of `codec.json`."""
         return {
             name: _stack_json(value) if isinstance(value, TransformerConfig) else value
             for name in _JSON_ORDER.split()
@@ -173,7 +166,7 @@ class CodecConfig(DecoderSizes):
 
 
 def _read_stack(root: Section, name: str) -> TransformerConfig:
-    """A transformer whose query heads fill its width; so do its key heads, unless it names less."""
+    """Read a transformer whose query heads, and unless named key heads, fill its width."""
     section = root.section(name)
     width, head_dim = (section.get(key, Size) for key in ("width", "head_dim"))
     if width % head_dim:

@@ -1,10 +1,9 @@
 """`codec.pth` to `codec.safetensors`: once, by `tts-cli models convert`, and never read otherwise.
 
 A pickle can run code when it is read, so this is the only place that opens one, with PyTorch's
-reader that builds nothing but tensors and plain containers. Its result is checked: names, shapes
-and types must be those of the codec before anything is copied. The numbers are copied unchanged,
-with weight norm; tables that the official code saves too are left out. The hash of the source is
-stored with the result.
+reader that builds nothing but tensors and plain containers. Names, shapes and types must be those
+of the codec before anything is copied. The numbers are copied unchanged, with weight norm; tables
+that the official code saves too are left out. The hash of the source is stored with the result.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from models.dual_ar.tensors import STALE, official_shapes
 log = logging.getLogger(__name__)
 
 SOURCE_HASH = "source_sha256"
-WRAPPERS = ("state_dict", "generator")  # keys the tensors may stand under
+WRAPPERS = ("state_dict", "generator")  # possible keys of the tensors
 PREFIX = "generator."
 MAX_KEYS = 10_000
 BLOCK_BYTES = 2**24
@@ -41,9 +40,9 @@ def convert(folder: Path, config: CodecConfig) -> Conversion:
     """Convert the codec of a checkpoint folder, unless that was done before.
 
     Args:
-        config: its sizes where the folder has no `codec.json`.
+        config: its sizes if the folder has no `codec.json`.
     Raises:
-        CheckpointError: no codec there, or not what it should be, or the folder is read-only.
+        CheckpointError: the codec is missing or invalid, or the folder is read-only.
     """
     source, target = folder / PICKLED_FILE, folder / WEIGHTS_FILE
     if not source.is_file():
@@ -76,7 +75,6 @@ def convert(folder: Path, config: CodecConfig) -> Conversion:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK_BYTES):
@@ -85,10 +83,8 @@ def file_hash(path: Path) -> str:
 
 
 def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
-    """The codec's parameters in a pickled file, checked, each in separate memory.
-
-    Raises:
-        CheckpointError: it holds anything else.
+    """Return the codec's parameters in a pickled file, checked, each in separate memory. Raises
+    CheckpointError: it contains anything else.
     """
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -126,7 +122,7 @@ def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
 
 
 def _reason(error: Exception) -> str:
-    """Why a pickle cannot be read, without PyTorch's advice to read it unsafely."""
+    """Return why a pickle cannot be read, without PyTorch's advice to read it unsafely."""
     found = re.search(r"GLOBAL ([\w.]+)", str(error))
     if found is not None:
         return f"it wants to load {found[1]}, and may hold nothing but tensors"
@@ -141,7 +137,7 @@ def _notes(path: Path) -> dict[str, str]:
 
 
 def _replace(target: Path, write: Callable[[Path], object], mode: int) -> None:
-    """Write under another name, sync and rename: under its own name a file is always whole."""
+    """Write under another name, sync and rename: under its own name a file is always complete."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         write(part)

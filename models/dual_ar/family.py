@@ -1,4 +1,4 @@
-"""What the families of dual-AR models share of their description, without torch."""
+"""The common part of the descriptions of dual-AR families, without torch."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ RELEASED_MARKERS = MARKERS | {"<|voice|>": 151673, "system": 8948}
 
 @dataclass(frozen=True)
 class DualARConfigs:
-    """The configurations of a checkpoint.
-
-    Raises:
-        CheckpointError: the talker's codes are not the codec's.
-    """
+    """The configurations of a checkpoint. Raises CheckpointError: talker and codec differ."""
 
     main: DualARConfig
     codec: CodecConfig
@@ -65,7 +61,7 @@ class DualARConfigs:
 
 
 def check_last(root: Section, key: str, config: DualARConfig) -> None:
-    """Raise CheckpointError where the last semantic id is not that of the last first code."""
+    """Raise CheckpointError if the last semantic id is not that of the last first code."""
     first, last = config.semantic_start, root.token_id(key, config.text_vocab_size)
     if last != first + config.codebook_size - 1:
         raise root.wrong(
@@ -75,10 +71,8 @@ def check_last(root: Section, key: str, config: DualARConfig) -> None:
 
 
 def read_codec(folder: Path) -> CodecConfig:
-    """The configuration of a folder's codec.
-
-    Raises:
-        CheckpointError: there is none, or it is not of the `codec.pth` next to it.
+    """Return the configuration of a folder's codec. Raises CheckpointError: it is missing, or
+    does not belong to the `codec.pth` next to it.
     """
     codec = CodecConfig.from_folder(folder)
     path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
@@ -92,7 +86,6 @@ def read_codec(folder: Path) -> CodecConfig:
 
 
 def parts(configs: DualARConfigs) -> list[NetworkPart]:
-    """The networks of a checkpoint."""
     home, main, codec = "models.dual_ar", configs.main, configs.codec
     decoder, encoder = decoder_table(codec), encoder_table(codec)
     name = f"{home}.codec:CodecEncoder"
@@ -104,7 +97,7 @@ def parts(configs: DualARConfigs) -> list[NetworkPart]:
 
 
 def size_of(config: DualARConfig) -> str:
-    """Billions (or millions) of weights, the embeddings included, as in 4.6b."""
+    """Billions (or millions) of weights, with the embeddings, as in 4.6b."""
     total = network_table(config).num_weights
     return f"{total / 1e9:.1f}b" if total >= 1e8 else f"{total / 1e6:.1f}m"
 
@@ -117,10 +110,10 @@ def family_of(
     pace: Pace,
     **others: Any,
 ) -> Family:
-    """A family of dual-AR models.
+    """Return a family of dual-AR models.
 
     Args:
-        read: the configuration of talker and code predictor of a folder.
+        read: reads the configuration of talker and code predictor of a folder.
         released: the released configuration, and that of its codec.
         others: fields of Family.
     """
@@ -153,10 +146,8 @@ def family_of(
 
 
 def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
-    """The checkpoint's byte-level BPE (`tokenizer.json`); special tokens are recognised.
-
-    Raises:
-        CheckpointError: it cannot be read, or its ids differ from `config.json`.
+    """Return the checkpoint's byte-level BPE (`tokenizer.json`); special tokens are recognised.
+    Raises CheckpointError: it cannot be read, or its ids differ from `config.json`.
     """
     from tokenizers import Tokenizer as Library
 
@@ -177,7 +168,6 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
 
 
 def _check_tokens(path: Path, config: DualARConfig, tokenize: Tokenizer) -> None:
-    """Raise CheckpointError if the special tokens have other ids than in the configuration."""
     last = config.codebook_size - 1
     for token, expected in (
         ("<|im_end|>", config.end),

@@ -1,20 +1,20 @@
-"""Dual-AR models: talker, code predictor, draws, and what they add to `models.slots.model`.
+"""Dual-AR models: talker, code predictor, draws, and their additions to `models.slots.model`.
 
 The talker (upstream: the slow AR) is the transformer over time that gives the first codebook. A
 position is the embedding of its text id; for a frame of speech the embeddings of its K codes are
-added; some families divide the sum by sqrt(K + 1). The output, after the final norm, feeds
-both the head and the code predictor. The head is tied to the text embedding, but only the rows of
-first codes and of end of speech can ever be drawn (the official code masks the others), so only
-those are loaded: logit c is first code c, the last one is end of speech.
+added; some families divide the sum by sqrt(K + 1). The output, after the final norm, feeds both the
+head and the code predictor. The head is tied to the text embedding, but only the rows of first
+codes and of end of speech can ever be drawn (the official code masks the others), so only those are
+loaded: logit c is first code c, the last one is end of speech.
 
 The code predictor (upstream: the fast AR) has one embedding table and one head for all codebooks,
 and no QK norm. Its head has the rows that further codebooks are drawn from.
 
 Order of the draws, as the official code applies it: nucleus and top-k on the untempered
 distribution, then temperature, then the draw; a first code among the last few drawn ones is
-replaced by a second draw of fixed settings. The window of these starts empty after the prompt and
-does not include the first code of a row, which the official code draws with the prompt. Ending
-immediately, which would leave no audio, is the one thing forbidden beyond the official code.
+replaced by a second draw of fixed settings. That window starts empty after the prompt and does not
+include the first code of a row, which the official code draws with the prompt. Beyond the official
+code only an immediate end is forbidden, because it would leave no audio.
 
 Source: the official fish-speech at 3dd1f85 (2026-04-06).
 """
@@ -46,8 +46,6 @@ EMPTY = -1  # entry of a window that no code fills yet
 
 
 class DualARTalker(TalkerNetwork):
-    """Embeddings, decoder and head."""
-
     def __init__(self, config: DualARConfig) -> None:
         super().__init__()
         width, codes = config.talker.width, config.codebook_size
@@ -70,8 +68,6 @@ class DualARTalker(TalkerNetwork):
 
 
 class DualARPredictor(CodePredictor):
-    """Embedding, decoder and head."""
-
     def __init__(self, config: DualARConfig) -> None:
         super().__init__(config, 1, config.codebook_size, config.num_rest_codes)
 
@@ -84,8 +80,6 @@ class DualARPredictor(CodePredictor):
 
 
 class DualARNetworks(Network):
-    """Talker and code predictor."""
-
     table = staticmethod(network_table)
 
     def __init__(self, config: DualARConfig) -> None:
@@ -100,7 +94,7 @@ class NucleusSlots(SamplingSlots):
     Args:
         eos: the end of speech among the first codes.
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
-        recent: when there is one.
+        recent: the rule for recent codes, or None.
     """
 
     SAMPLER = staticmethod(sample_nucleus)
@@ -131,10 +125,10 @@ class NucleusSlots(SamplingSlots):
         self.window[target] = self.window[source]
 
     def first(self, rows: Tensor | slice, logits: Tensor, steps: Tensor, out: Tensor) -> Tensor:
-        """Draw first codes (B,) into `out`; -1 where the logits are not finite.
+        """Draw first codes (B,) into `out`; -1 if the logits are not finite.
 
         Args:
-            steps: (B,) int64, how many first codes each row has drawn so far.
+            steps: (B,) int64, number of first codes that each row has drawn so far.
         """
         uniforms = self.draws(rows, steps, self.num_codebooks + 1)
         return sample_nucleus(
@@ -153,8 +147,8 @@ class NucleusSlots(SamplingSlots):
     def follow(
         self, bucket: int, previous: Tensor, logits: Tensor, steps: Tensor, out: Tensor
     ) -> None:
-        """Draw the first codes of slots 0..B-1 at steps (B,) >= 1, and put them into the windows;
-        the first of all, drawn with the prompt, is in none.
+        """Draw the first codes of slots 0..B-1 at steps (B,) >= 1, and put them into the
+        windows; the very first code, drawn with the prompt, is in no window.
         """
         self.first(slice(0, bucket), logits, steps, out)
         place = (steps - 1).remainder(self.recent.num_codes)
@@ -172,25 +166,23 @@ class DualAR(SpeechModel):
 
     @staticmethod
     def voice_encoder(networks: Mapping[str, Any]) -> VoiceEncoder:
-        """The codec's encoder."""
         return CodecVoiceEncoder(networks["codec encoder"])
 
     def new_sampling(self, num_slots: int) -> NucleusSlots:
-        """Settings and recent first codes of that many slots."""
         config = self.config
         return NucleusSlots(num_slots, config.eos, config.num_codebooks, self.device, config.recent)
 
     def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
-        """(T, D) talker inputs of a pass, frames of references among them."""
+        """(T, D) talker inputs of a pass, including frames of references."""
         x = self.talker.embed_text(text_ids.clamp(min=0))
         return torch.where((codec_ids <= REFERENCE).unsqueeze(-1), given, x)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        """Return first codes (B,) as a frame stores them, and their embeddings (B, D)."""
         # Rows that ended have the end of speech, which is not a code.
         codes = codes.clamp(max=self.config.codebook_size - 1)
         return codes, self.predictor.embed(codes, 0)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
-        """Frames of codes (R, K) to talker inputs (R, D); there is never a text to add."""
+        """Frames of codes (R, K) to talker inputs (R, D); text is never added."""
         return self.talker.embed_frames(codes)

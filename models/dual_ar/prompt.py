@@ -2,8 +2,8 @@
 
 The system turn has the task and may have a reference: its transcript, then one position per
 reference frame. The user turn is the text; the assistant's turn is opened, and speech continues
-from there. Every part is tokenised by itself: the tokenizer would merge across their joints and
-give other ids. So everything before the text is the same ids in every prompt of a voice. A family
+from there. Every part is tokenised separately: the tokenizer would merge across their joints and
+give other ids. So everything before the text has the same ids in every prompt of a voice. A family
 has its own rules for texts (`TextRules`).
 
 Source: the official `fish-speech` at 3dd1f85 (2026-04-06), whose layout this reproduces id by id
@@ -26,7 +26,7 @@ SPEECH_HEAD = "\n\nSpeech:\n"
 TURN_TAIL = "<|im_end|>\n"
 USER_HEAD = "<|im_start|>user\n"
 ASSISTANT_HEAD = "<|im_start|>assistant\n<|voice|>"
-# A byte is at most one token: what a prompt holds besides text, transcript and reference frames.
+# Bound of a prompt's tokens, without text, transcript and reference frames: its bytes.
 OVERHEAD = sum(
     len(part)
     for part in (
@@ -40,10 +40,10 @@ SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
 
 
 class TextRules(NamedTuple):
-    """A family's rules for texts; each function raises RequestError for one it refuses."""
+    """A family's rules for texts; each function raises RequestError for a text that it refuses."""
 
     text: Callable[[str], str]  # the text to tokenise
-    transcript: Callable[[str], str]  # likewise a reference's, without the speaker tag added here
+    transcript: Callable[[str], str]  # a reference's text, without the speaker tag added here
 
 
 class Chat:
@@ -65,7 +65,7 @@ class Chat:
         self.tail = [*tokenize(TURN_TAIL), *tokenize(ASSISTANT_HEAD)]
 
     def build(self, request: SpeechRequest) -> Prompt:
-        """Arrange the prompt of one request. Raises RequestError if the family cannot do it."""
+        """Lay out the prompt of one request. Raises RequestError: it is not supported."""
         check_request(request)
         text = self.tokenize(self.rules.text(request.text))
         if not text:
@@ -88,7 +88,7 @@ class Chat:
         )
 
     def _transcript(self, clone: Voice) -> list[int]:
-        """Ids of the reference's transcript; a speaker tag is put before one that has none."""
+        """Return ids of the reference's transcript, with a speaker tag before it if it has none."""
         text = self.rules.transcript(clone.text or "")
         if not text.strip():
             raise RequestError("the reference's transcript is empty")
@@ -96,7 +96,7 @@ class Chat:
         return self.tokenize(tag + text)
 
     def _codes(self, clone: Voice) -> list[int]:
-        """First codes of a voice, after checking that it is one of this checkpoint's."""
+        """Return the first codes of a voice. Raises RequestError: it is of another checkpoint."""
         if clone.mode != "icl":
             raise RequestError(
                 "this checkpoint clones a recording with its transcript only (icl); give ref_text"
@@ -106,7 +106,7 @@ class Chat:
 
 
 def check_request(request: SpeechRequest) -> None:
-    """Raise RequestError for what this family cannot do, rather than leave it out in silence."""
+    """Raise RequestError for settings that this family would ignore."""
     if request.layout not in ("auto", "non_streaming"):
         raise RequestError(f"layout {request.layout!r}: this family reads the whole text first")
     if request.language.lower() != "auto":
@@ -122,9 +122,7 @@ def check_request(request: SpeechRequest) -> None:
 
 
 def check_control(text: str, what: str, allowed: re.Pattern[str], advice: str) -> str:
-    """Text without control tokens but `allowed`: they would end or fake a turn. Raises
-    RequestError.
-    """
+    """Return the text. Raises RequestError for control tokens but `allowed`, which fake turns."""
     for token in CONTROL.findall(text):
         if not allowed.fullmatch(token):
             raise RequestError(f"{what} holds the control token {token}; {advice}")

@@ -20,7 +20,7 @@ from models.dual_ar.config import CodecConfig, DualARConfig
 from models.vocoder.sizes import DILATIONS, KERNEL
 from models.vocoder.tensors import DIRECTION, LENGTH, OLD_DIRECTION, OLD_LENGTH, CodecTable
 
-# Tables of RoPE and attention that the official code saves along; made anew where needed.
+# Tables of RoPE and attention that the official code saves too; computed here if needed.
 STALE = ("freqs_cis", "causal_mask")
 LAST_KERNEL = 3  # of the encoder's last convolution
 LAYER = LayerNames(
@@ -38,7 +38,6 @@ LAYER = LayerNames(
 
 
 def network_table(config: DualARConfig) -> Table:
-    """Every tensor of talker and code predictor."""
     table, codes, narrow = Table(), config.codebook_size, config.predictor.width
     width, count, names = config.talker.width, config.num_codebooks, config.names
     text = table.hold(f"{names.talker}embeddings.weight", config.text_vocab_size, width)
@@ -57,12 +56,12 @@ def network_table(config: DualARConfig) -> Table:
 
 
 class DACTable(CodecTable):
-    """A part of the codec's tensors; recipes name them as they are without weight norm."""
+    """A part of the codec's tensors; recipes use their names without weight norm."""
 
     UNIT = ("block.0", "block.1.conv", "block.2", "block.3.conv")
 
     def snake(self, theirs: str, ours: str, channels: int, stream: Sequence[str]) -> None:
-        """A Snake of x and the sum of the biases `stream`."""
+        """Add a Snake of x and the sum of the biases `stream`."""
         alpha = self.hold(f"{theirs}.alpha", 1, channels, 1)
         self.make(f"{ours}.alpha_exp", "flat", alpha)
         self.make(f"{ours}.inv_beta", "inverse", alpha)
@@ -70,13 +69,13 @@ class DACTable(CodecTable):
         self.make(f"{ours}.bias", way, *sources)
 
     def hold_conv(self, theirs: str, *shape: int, outputs: int | None = None) -> None:
-        """A convolution's length, direction and bias."""
+        """Add a convolution's length, direction and bias."""
         self.hold(f"{theirs}.{LENGTH}", shape[0], 1, 1)
         self.hold(f"{theirs}.{DIRECTION}", *shape)
         self.hold(f"{theirs}.bias", outputs or shape[0])
 
     def books(self, config: CodecConfig) -> list[str]:
-        """The codebooks, which both ways need: where each is."""
+        """Add the codebooks, which both ways need. Return the name of each."""
         books = [f"quantizer.quantizer.quantizers.{k}" for k in range(config.num_codebooks - 1)]
         books = ["quantizer.semantic_quantizer.quantizers.0", *books]
         inside, latent = config.code_dim, config.latent_dim
@@ -92,7 +91,6 @@ class DACTable(CodecTable):
 
 
 def decoder_table(config: CodecConfig) -> DACTable:
-    """The way from codes to samples."""
     table = DACTable()
     table.books(config)
     post = "quantizer.post_module."
@@ -103,7 +101,6 @@ def decoder_table(config: CodecConfig) -> DACTable:
 
 
 def encoder_table(config: CodecConfig) -> DACTable:
-    """The way from samples to codes."""
     table, channels, latent = DACTable(), config.encoder_dim, config.latent_dim
     table.conv("encoder.block.0.conv", "first_conv", "columns", channels, 1, KERNEL)
     units = len(DILATIONS)
@@ -140,5 +137,4 @@ def encoder_table(config: CodecConfig) -> DACTable:
 
 
 def official_shapes(config: CodecConfig) -> Shapes:
-    """Official name and shape of every parameter of the codec."""
     return encoder_table(config).shapes | decoder_table(config).shapes

@@ -1,14 +1,14 @@
-"""Fish Speech S2 as a family: what a checkpoint holds and offers, without torch.
+"""Fish Speech S2 as a family: contents and features of a checkpoint, without torch.
 
 Facts: the released `fishaudio/s2-pro` (Fish Audio), whose `config.json` has a `text_config` (the
 talker) and an `audio_decoder_config` (the code predictor) in Fish Speech's own names. Not in the
 file but forced by the official code for this model type: embeddings of frames are scaled, the code
-predictor is given the normalised hidden state, and RoPE tables are rounded to bfloat16.
+predictor gets the normalised hidden state, and RoPE tables are rounded to bfloat16.
 
 Tags in a text: `<|speaker:N|>` starts a turn; a style is any words in brackets. The family
-documents no closing tag, so a style is taken to last until the next, or the next speaker. Words for
-a sound or a pause, `[laughing]` or `[short pause]`, are not styles: they are made once, in their
-place. The list of them is our reading of the official lists; the model itself sees no difference.
+documents no closing tag, so a style lasts until the next, or the next speaker. Words for a sound or
+a pause, `[laughing]` or `[short pause]`, are not styles: they are synthesized once, in their place.
+The list of them is our reading of the official lists; the model itself sees no difference.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ADVICE = "of these only <|speaker:N|>, <|phoneme_start|> and <|phoneme_end|> ma
 
 
 def released_config(num_layers: int = 36, predictor_layers: int = 4) -> DualARConfig:
-    """The configuration of S2 Pro, with fewer layers where a test wants less."""
+    """The configuration of S2 Pro, with fewer layers for tests."""
     layer = 32, 8, 128, 1e6, 1e-6
     return DualARConfig(
         talker=TransformerConfig(2560, 9728, num_layers, *layer, 32768, **KIND),
@@ -77,7 +77,7 @@ def released_config(num_layers: int = 36, predictor_layers: int = 4) -> DualARCo
 
 
 def read_config(folder: Path) -> DualARConfig:
-    """Read a checkpoint's `config.json`. Raises CheckpointError naming file and key."""
+    """Read a checkpoint's `config.json`. Raises CheckpointError."""
     root = Section.from_file(folder / "config.json")
     talker, predictor = root.section("text_config"), root.section("audio_decoder_config")
     talker.expect(tie_word_embeddings=True)
@@ -103,22 +103,20 @@ def read_config(folder: Path) -> DualARConfig:
 
 
 def _read_stack(section: Section, has_qk_norm: bool) -> TransformerConfig:
-    """Sizes of one of the two stacks, which have the same keys."""
+    """Read the sizes of one of the two stacks, which have the same keys."""
     section.expect(attention_qk_norm=has_qk_norm, attention_qkv_bias=False)
     section.expect(attention_o_bias=False, use_moe=False)
     return section.fill(TransformerConfig, dual_ar.STACK, has_qk_norm=has_qk_norm, **KIND)
 
 
 def checked_text(text: str, what: str) -> str:
-    """Text without control tokens that the family does not document. Raises RequestError."""
+    """Return text without control tokens that the family does not document. Raises RequestError."""
     return check_control(text, what, _ALLOWED, _ADVICE)
 
 
 def join_turns(text: str) -> str:
-    """Speaker turns trimmed, one per line; text without speaker tags unchanged.
-
-    Raises:
-        RequestError: text before the first tag. The official code drops it silently.
+    """Return speaker turns trimmed, one per line; text without speaker tags unchanged. Raises
+    RequestError for text before the first tag, which the official code drops silently.
     """
     first, *turns = SPEAKER.split(text)
     if not turns:

@@ -2,23 +2,22 @@
 
 Vocoder (`Qwen3TTSTokenizerV2Decoder`): code vectors summed over K codebooks, a convolution, a
 transformer with a sliding window, upsampling blocks at latent width, then decoder blocks that raise
-the rate and halve the channels until one channel of samples is left. Everything is causal: a
-frame's samples depend on it and earlier frames only, so rows of a batch may be right-padded and
-trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also be stored one after
-the other (`positions`): attention sees its own row only, and every convolution finds zeros in the
+the rate and halve the channels down to one channel of samples. Everything is causal: a frame's
+samples depend on it and earlier frames only, so rows of a batch may be right-padded and trimmed,
+and F frames give exactly F * samples_per_frame samples. Rows may also be stored one after the other
+(`positions`): attention sees its own row only, and every convolution finds zeros in the
 `gap_frames` between two rows, as it does before the first. Convolutions after the transformer reach
 back 10 frames, the transformer layers * (window - 1); long sequences are cut as in the official
 code (`CUT`).
 
-Speech encoder (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): convolutions with strides bring the
-rate down to two steps per frame, a causal transformer looks over the steps, one more convolution
-halves the rate, and each frame's vector is quantised: the first codebook and a chain of the others
-(each takes what the one before it left) both start from it. Everything is causal, but a clip's last
-frame is not whole: each convolution with a stride fills its own input up, with zeros, or with the
-last step before the rate is halved. Filled up as samples the clip would get other codes there. So
-clips in a batch carry their lengths, each input is filled up where its clip ends, and results in
-the padding are dropped. It computes in float32 always: it runs once per reference, and a code that
-flips changes the voice.
+Speech encoder (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): convolutions with strides reduce the
+rate to two steps per frame, a causal transformer over the steps, one more convolution that halves
+the rate; then each frame's vector is quantised: by the first codebook and by a chain of the others
+(each on the remainder of the one before). Everything is causal, but a clip's last frame is not
+whole: each convolution with a stride pads its own input, with zeros, or with the last step before
+the rate is halved. Padding the samples instead would give other codes there. So clips in a batch
+have lengths, each input is padded where its clip ends, and results in the padding are dropped. It
+always computes in float32: it runs once per reference, and a code that flips changes the voice.
 
 Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0) and the Mimi model of
 transformers 4.57 (Apache-2.0), reproduced to rounding; Défossez et al. 2024, "Moshi".
@@ -68,7 +67,6 @@ class Vocoder(CodecDecoder):
         return self.pre_transformer(x, *tables, positions)
 
     def bound_(self, samples: Tensor) -> Tensor:
-        """Keep samples in [-1, 1], in place."""
         return samples.clamp_(-1, 1)
 
 
@@ -167,12 +165,12 @@ class SpeechEncoder(Network):
         """Encode clips.
 
         Args:
-            waves: (B, N) float32 at `config.sample_rate_hz`, padded on the right with anything
-                finite.
+            waves: (B, N) float32 at `config.sample_rate_hz`, padded on the right with any finite
+                values.
             lengths: (B,) int64 samples of each, at least 1.
         Returns:
-            (B, F, K) int64 codes, and (B,) frames of each clip; what follows a clip's last frame
-            is meaningless.
+            (B, F, K) int64 codes, and (B,) frames of each clip; codes after a clip's last frame are
+                meaningless.
         """
         x = causal_conv(waves.unsqueeze(1), self.first.weight, self.first.bias)
         for stage in self.stages:
@@ -211,5 +209,4 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1) -> Ten
 
 
 def divide_up(lengths: Tensor, divisor: int) -> Tensor:
-    """Quotients rounded up."""
     return (lengths + divisor - 1) // divisor

@@ -67,7 +67,7 @@ FFT, HOP = 1024, 256  # samples; the window is as long as the transform
 
 
 class CodecIds(NamedTuple):
-    """Ids of the talker's codec vocabulary that steer generation."""
+    """Ids of the talker's codec vocabulary that control generation."""
 
     pad: int
     bos: int
@@ -79,7 +79,7 @@ class CodecIds(NamedTuple):
 
 
 class TextIds(NamedTuple):
-    """Text embeddings that stand in for control tokens."""
+    """Text embeddings that replace control tokens."""
 
     pad: int
     bos: int
@@ -109,18 +109,18 @@ class Qwen3TTSConfig(FamilyConfig):
 
     @property
     def eos(self) -> int:
-        """The end of speech among the talker's logits."""
+        """The id of end of speech among the talker's logits."""
         return self.codec.eos
 
     @property
     def max_frames(self) -> int:
-        """Frames the checkpoint's cap allows: the last sampled first code is never expanded."""
+        """The checkpoint's limit of frames: the last sampled first code is never expanded."""
         return self.max_new_tokens - 1
 
     @property
     def takes_instruct(self) -> bool:
-        """Whether an instruction has any effect: by the checkpoint's key, else by the rule of the
-        released ones.
+        """Whether an instruction has any effect: by the checkpoint's key, else by the rule of
+        the released ones.
         """
         if self.learnt_instruct is not None:
             return self.learnt_instruct
@@ -135,14 +135,12 @@ class Qwen3TTSConfig(FamilyConfig):
 
     @property
     def language_names(self) -> tuple[str, ...]:
-        """Languages a request may name: `auto` first, dialects left out as the official package
-        does.
-        """
+        """Languages of requests: `auto` first, without dialects, as in the official package."""
         return ("auto", *(name for name in self.languages if "dialect" not in name))
 
     @classmethod
     def released(cls, name: str) -> Qwen3TTSConfig:
-        """A released size, the CustomVoice ones with one made-up speaker."""
+        """A released size; the CustomVoice ones have one made-up speaker."""
         is_base = name.endswith(BASE_SUFFIX)
         size, width, mlp_width = RELEASED[name.removesuffix(BASE_SUFFIX)]
         return cls(
@@ -166,7 +164,7 @@ class Qwen3TTSConfig(FamilyConfig):
 
     @classmethod
     def from_folder(cls, folder: Path) -> Qwen3TTSConfig:
-        """Read both files of a checkpoint folder. Raises CheckpointError naming file and key."""
+        """Read both files of a checkpoint folder. Raises CheckpointError."""
         root = Section.from_file(folder / "config.json")
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
@@ -201,8 +199,8 @@ class Qwen3TTSConfig(FamilyConfig):
 
 
 def _pace(root: Section) -> Pace:
-    """The checkpoint's own figures (`least_frames_per_letter`, `longest_chars`: keys of this
-    project's), else the family's.
+    """Return the checkpoint's own figures (`least_frames_per_letter`, `longest_chars`: keys of
+    this project), else the family's.
     """
     pace = PACE
     if "least_frames_per_letter" in root.values:  # measured, and of no other script
@@ -214,8 +212,8 @@ def _pace(root: Section) -> Pace:
 
 
 def read_transformer(section: Section) -> TransformerConfig:
-    """Read the keys that talker and code predictor both have. Three equal position rows make the
-    talker's interleaved multimodal RoPE plain one-dimensional RoPE.
+    """Read the keys that talker and code predictor both have. With three equal position rows the
+    talker's interleaved multimodal RoPE is plain one-dimensional RoPE.
     """
     section.expect(hidden_act="silu", attention_bias=False)
     section.expect(use_sliding_window=False, tie_word_embeddings=False)
@@ -223,7 +221,7 @@ def read_transformer(section: Section) -> TransformerConfig:
 
 
 def read_stack(section: Section, names: dict[str, str], **others: Any) -> TransformerConfig:
-    """A transformer in Hugging Face's names, without biases."""
+    """Read a transformer in Hugging Face's names, without biases."""
     section.expect(attention_bias=False)
     theta = read_rope_theta(section)
     others |= {"rounds_rope": False, "has_qkv_bias": False}
@@ -231,10 +229,8 @@ def read_stack(section: Section, names: dict[str, str], **others: Any) -> Transf
 
 
 def read_rope_theta(section: Section) -> float:
-    """The base of RoPE: `rope_theta`, which transformers 5 moves into `rope_parameters`.
-
-    Raises:
-        CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is scaled.
+    """Return the base of RoPE: `rope_theta`, which transformers 5 moves into `rope_parameters`.
+    Raises CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is scaled.
     """
     for key in ("rope_scaling", "rope_parameters"):
         settings = section.section_or_empty(key).values
@@ -251,10 +247,8 @@ def read_rope_theta(section: Section) -> float:
 
 
 def read_generation(path: Path) -> tuple[Sampling, int]:
-    """The checkpoint's sampling defaults and `max_new_tokens`.
-
-    Keys that are left out take the official package's own last defaults (those of `Sampling`; 2,048
-    tokens).
+    """Return the checkpoint's sampling defaults and `max_new_tokens`. Absent keys get the
+    official package's own last defaults (those of `Sampling`; 2,048 tokens).
     """
     section = Section.from_file(path) if path.exists() else Section({}, str(path))
     given: dict[str, Any] = {
@@ -271,7 +265,7 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
 
 
 def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
-    """Lower-case name -> codec id; an absent or null map is empty."""
+    """Return lower-case name -> codec id; an absent or null map is empty."""
     entries = section.section_or_empty(key)
     return {
         entries.shown(name, "a name").lower(): entries.token_id(name, vocab_size)
@@ -280,7 +274,7 @@ def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
 
 
 def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
-    """Speaker -> language entry; speakers without a dialect have false."""
+    """Return speaker -> language entry; speakers without a dialect have false."""
     entries = section.section_or_empty("spk_is_dialect")
     dialects = {}
     for name in entries.values:
@@ -294,8 +288,6 @@ def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class VocoderConfig(DecoderSizes):
-    """Sizes of the speech tokenizer's decoder."""
-
     codebook_dim: Size  # width after a split's output projection; code vectors have half of it
 
     def __post_init__(self) -> None:
@@ -305,17 +297,12 @@ class VocoderConfig(DecoderSizes):
 
     @classmethod
     def released(cls) -> VocoderConfig:
-        """The decoder of the released speech tokenizer."""
         frames = TransformerConfig(512, 1024, 8, 16, 16, 64, 1e4, 1e-5, 8000, False, 72)
         return cls(24000, 16, 2048, 2048, 1024, frames, (2, 2), 1536, (8, 5, 4, 3), 512)
 
     @classmethod
     def from_folder(cls, folder: Path) -> VocoderConfig:
-        """Read `config.json` of a speech-tokenizer folder.
-
-        Raises:
-            CheckpointError: names the file and the key that is missing, wrong or not supported.
-        """
+        """Read `config.json` of a speech-tokenizer folder. Raises CheckpointError."""
         root = Section.from_file(folder / "config.json")
         section = root.section("decoder_config")
         section.expect(hidden_act="silu")
@@ -376,26 +363,20 @@ class SpeechEncoderConfig:
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples that become one frame of codes."""
         return math.prod(self.strides) * HALVING
 
     def num_frames(self, num_samples: int) -> int:
-        """Frames of a clip; the last one may be filled up with silence."""
+        """Frames of a clip; the last one may be padded with silence."""
         return -(-num_samples // self.samples_per_frame)
 
     @classmethod
     def released(cls) -> SpeechEncoderConfig:
-        """The encoder of the released speech tokenizer."""
         steps = TransformerConfig(512, 2048, 8, 8, 8, 64, 1e4, 1e-5, 0, has_qk_norm=False)
         return cls(16, 32, 2048, 256, steps, 64, 7, 3, 3, 2, (4, 5, 6, 8), 4, 24000)
 
     @classmethod
     def from_folder(cls, folder: Path) -> SpeechEncoderConfig:
-        """Read `config.json` of a speech-tokenizer folder.
-
-        Raises:
-            CheckpointError: names the file and the key that is missing, wrong or not supported.
-        """
+        """Read `config.json` of a speech-tokenizer folder. Raises CheckpointError."""
         root = Section.from_file(folder / "config.json")
         section = root.section("encoder_config")
         section.expect(audio_channels=1, use_causal_conv=True, pad_mode="constant")
@@ -431,10 +412,9 @@ class SpeechEncoderConfig:
 
 
 def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
-    """Kernel of the last convolution, after `convolved` samples became one step.
-
-    It follows from the frame rate, which transformers' MimiConfig saves as `_frame_rate`, and as
-    null or not at all where the strides say it.
+    """Return the kernel of the last convolution, after `convolved` samples became one step. It
+    follows from the frame rate, which transformers' MimiConfig saves as `_frame_rate`, and as
+    null or not at all if the strides imply it.
     """
     frames_hz, said = rate_hz / (convolved * HALVING), "the strides"
     for key in ("frame_rate", "_frame_rate"):
@@ -448,7 +428,7 @@ def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
 
 @dataclass(frozen=True)
 class SpeakerConfig:
-    """Sizes of the speaker encoder; what a released config leaves out is an official default."""
+    """Sizes of the speaker encoder. Absent keys of a released config have official defaults."""
 
     width: Size  # of the embedding
     num_mels: Size = 128
@@ -479,7 +459,7 @@ class SpeakerConfig:
 
     @property
     def shortest_samples(self) -> int:
-        """The shortest clip that can be mirrored at its ends as far as every layer asks."""
+        """The shortest clip that can be mirrored at its ends as far as every layer needs."""
         reach = max(d * (k - 1) // 2 for k, d in zip(self.kernels, self.dilations, strict=True))
         return max((FFT - HOP) // 2 + 1, (reach + 1) * HOP)
 

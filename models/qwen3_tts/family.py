@@ -1,4 +1,4 @@
-"""Qwen3-TTS 12 Hz as a family: what a checkpoint holds and offers, without torch."""
+"""Qwen3-TTS 12 Hz as a family: contents and features of a checkpoint, without torch."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Qwen3TTSConfigs:
-    """The configurations of a checkpoint.
-
-    Raises:
-        CheckpointError: the parts do not fit together.
-    """
+    """The configurations of a checkpoint. Raises CheckpointError: the parts do not fit together."""
 
     main: Qwen3TTSConfig
     codec: VocoderConfig
@@ -79,7 +75,7 @@ class Qwen3TTSConfigs:
 
 
 def read(folder: Path) -> Qwen3TTSConfigs:
-    """The configurations in a folder; those of encoders if it has both."""
+    """Read the configurations in a folder; those of encoders if it has both."""
     main, codec = Qwen3TTSConfig.from_folder(folder), folder / CODEC_FOLDER
     vocoder = VocoderConfig.from_folder(codec)
     encoders = None
@@ -89,7 +85,6 @@ def read(folder: Path) -> Qwen3TTSConfigs:
 
 
 def released(name: str) -> Qwen3TTSConfigs:
-    """The configurations of a released size."""
     main, encoders = Qwen3TTSConfig.released(name), None
     if main.model_type == "base":
         encoders = SpeakerConfig(main.talker.width), SpeechEncoderConfig.released()
@@ -97,7 +92,6 @@ def released(name: str) -> Qwen3TTSConfigs:
 
 
 def parts(configs: Qwen3TTSConfigs) -> list[NetworkPart]:
-    """The networks of a checkpoint."""
     home, main, codec = "models.qwen3_tts", configs.main, configs.codec
     table: Table = tensors.vocoder_table(codec)
     found = [
@@ -118,7 +112,6 @@ def parts(configs: Qwen3TTSConfigs) -> list[NetworkPart]:
 
 
 def info(configs: Qwen3TTSConfigs) -> dict[str, Any]:
-    """What a checkpoint offers."""
     main, kind = configs.main, configs.main.model_type
     is_base, can_clone = kind == "base", configs.encoders is not None
     return {

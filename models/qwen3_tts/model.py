@@ -1,4 +1,4 @@
-"""Qwen3-TTS 12 Hz: the talker, and what the family adds to `models.slots.model`.
+"""Qwen3-TTS 12 Hz: the talker, and the family's additions to `models.slots.model`.
 
 The talker (upstream: Qwen3TTSTalkerForConditionalGeneration) is the transformer over time that
 gives the first codebook. A frame's input is the sum of its K codes' embeddings and of a projected
@@ -36,8 +36,6 @@ TEXT_ROWS = 256
 
 
 class Talker(TalkerNetwork):
-    """Embeddings, decoder and codec head."""
-
     def __init__(self, config: Qwen3TTSConfig) -> None:
         super().__init__()
         shape = config.talker
@@ -92,14 +90,12 @@ class Qwen3TTS(SpeechModel):
         return QwenVoiceEncoder(networks["speaker encoder"], networks["speech encoder"])
 
     def fix_shapes(self) -> None:
-        """See `SpeechModel.fix_shapes`. Texts are projected by a further product."""
+        """See `SpeechModel.fix_shapes`. A separate product projects texts."""
         super().fix_shapes()
         self.talker.is_fixed = True
 
     def new_sampling(self, num_slots: int) -> SamplingSlots:
-        """Settings and penalty history of that many slots; only codes and the end of speech are
-        ever drawn.
-        """
+        """Return settings and penalty history of slots. Only codes and end of speech are drawn."""
         size, eos = self.config.vocab_size, self.config.codec.eos
         suppress = torch.zeros(size, dtype=torch.bool)
         suppress[max(0, size - SUPPRESSED_TAIL) :] = True
@@ -107,7 +103,7 @@ class Qwen3TTS(SpeechModel):
         return SamplingSlots(num_slots, size, suppress.to(self.device), eos, self.device)
 
     def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
-        """(T, D) talker inputs of a pass, cloned voices among them."""
+        """(T, D) talker inputs of a pass, including cloned voices."""
         text = self.talker.embed_text(text_ids.clamp(min=0))
         codec = self.talker.embed_codec(codec_ids.clamp(min=0))
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
@@ -120,7 +116,7 @@ class Qwen3TTS(SpeechModel):
         return self.talker.embed_text(pad)[0]
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """(n, max_trailing, D) text vectors for the frames to come, padded with the pad text."""
+        """(n, max_trailing, D) text vectors for the coming frames, padded with the pad text."""
         columns = self.slots.trailing.shape[1]
         ids = torch.full((len(prompts), columns), self.config.text.pad, dtype=torch.int64)
         for row, prompt in enumerate(prompts):
@@ -130,7 +126,7 @@ class Qwen3TTS(SpeechModel):
         return self.talker.embed_text(to_device(ids, self.device))
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        """Return first codes (B,) as a frame stores them, and their embeddings (B, D)."""
         return codes, self.talker.embed_codec(codes)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:

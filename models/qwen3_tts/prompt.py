@@ -1,4 +1,4 @@
-"""Prompt layout of Qwen3-TTS: which text and codec embeddings meet at which position.
+"""Prompt layout of Qwen3-TTS: the text and codec embeddings of each position.
 
 A prompt position is the sum of a projected text embedding and a codec embedding; one of them may be
 absent. So a prompt is two lists of ids, which the talker turns into vectors. If a cloned voice's
@@ -29,12 +29,11 @@ REFERENCE_TAIL_TOKENS = 2
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:
-    """Arrange the prompt of one request.
+    """Return the prompt of one request. Raises RequestError: the model type, the voice or the
+    language does not fit it.
 
     Args:
         tokenize: text to ids with the chat template's special tokens recognised and nothing added.
-    Raises:
-        RequestError: the model type, the voice or the language does not fit the request.
     """
     if request.layout not in ("auto", "streaming", "non_streaming"):
         raise RequestError(f"layout {request.layout!r} is not auto, streaming or non_streaming")
@@ -87,7 +86,7 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
 
 
 def reference_text(tokenize: Tokenizer, clone: Voice) -> list[int]:
-    """Ids of a reference's transcript, without the template around it."""
+    """Return the ids of a reference's transcript, without the template around it."""
     ids = tokenize(TEMPLATE_HEAD + (clone.text or "") + REFERENCE_TAIL)
     text = ids[ROLE_TOKENS:-REFERENCE_TAIL_TOKENS]
     if not text:
@@ -96,7 +95,7 @@ def reference_text(tokenize: Tokenizer, clone: Voice) -> list[int]:
 
 
 def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
-    """Raise RequestError where a voice is not one of this checkpoint's."""
+    """Raise RequestError if a voice is not of this checkpoint."""
     width = config.talker.width
     if tuple(clone.embedding.shape) != (width,):
         raise RequestError(
@@ -110,7 +109,7 @@ def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
 
 
 def codec_prefix(config: Qwen3TTSConfig, request: SpeechRequest) -> list[int]:
-    """Think tokens, language and speaker, before the pad and bos codes."""
+    """Return think tokens, language and speaker, before the pad and bos codes."""
     # A cloned voice's name is its file's, not that of a speaker.
     name = request.voice if request.clone is None else None
     speaker = None if name is None else name.lower()

@@ -1,17 +1,14 @@
-"""Reference recordings to what a clone prompt needs: an embedding of the speaker, and codes for
+"""Reference recordings to the parts of a clone prompt: an embedding of the speaker, and codes for
 in-context cloning (`codec.SpeechEncoder`).
 
-Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN):
-
-A reference recording becomes one vector as wide as the talker, which is a position of the prompt.
-
-A log-mel spectrogram, a convolution, three blocks of multi-scale convolutions with squeeze and
-excitation, all of them concatenated, then mean and deviation over time under learned attention.
+Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN): a reference
+recording becomes one vector as wide as the talker, which is a position of the prompt. A log-mel
+spectrogram, a convolution, three blocks of multi-scale convolutions with squeeze and excitation,
+all of them concatenated, then mean and deviation over time under learned attention.
 
 Nothing here is causal: convolutions mirror a clip at its own ends and statistics run over its whole
-length, so clips in a batch have their lengths and padding is excluded everywhere.
-
-The spectrogram is float32, the network computes in the dtype of its weights, as upstream.
+length, so clips in a batch have their lengths and padding is excluded everywhere. The spectrogram
+is float32, the network computes in the dtype of its weights, as upstream.
 
 Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0); Desplanques et al. 2020,
 "ECAPA-TDNN"; the mel scale is that of Slaney's Auditory Toolbox.
@@ -58,8 +55,6 @@ class Conv(Affine):
 
 
 class TimeDelay(nn.Module):
-    """A convolution and ReLU."""
-
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__()
         self.conv = Conv(inputs, outputs, kernel, dilation)
@@ -70,7 +65,7 @@ class TimeDelay(nn.Module):
 
 
 class Res2Net(nn.Module):
-    """Channels in parts: each but the first is convolved after the part before was added to it."""
+    """Channels in parts: each but the first is convolved with the previous part added."""
 
     def __init__(self, width: int, scale: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -144,8 +139,6 @@ class StatisticsPooling(nn.Module):
 
 
 class SpeakerEncoder(Network):
-    """Waveforms to embeddings."""
-
     table = staticmethod(speaker_table)
 
     def __init__(self, config: SpeakerConfig) -> None:
@@ -162,7 +155,6 @@ class SpeakerEncoder(Network):
         self.window = nn.Buffer(torch.empty(FFT))
 
     def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-        """Mel filters and window."""
         filters = mel_filters(self.config.num_mels)
         return {"filters": filters.to(device), "window": torch.hann_window(FFT).to(device)}
 
@@ -171,7 +163,7 @@ class SpeakerEncoder(Network):
         """Embed clips.
 
         Args:
-            waves: (B, N) float32 at 24 kHz, padded on the right with anything finite.
+            waves: (B, N) float32 at 24 kHz, padded on the right with any finite values.
             lengths: (B,) int64 samples of each, at least `config.shortest_samples`.
         Returns:
             (B, width) in the dtype of the weights, neither scaled nor normalised.
@@ -205,7 +197,7 @@ def mirror(x: Tensor, lengths: Tensor, pad: int) -> Tensor:
 
 
 def is_padding(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, 1, T): where a row of x (B, C, T) has ended."""
+    """(B, 1, T): the padding of x (B, C, T), after the end of each row."""
     return torch.arange(x.shape[2], device=x.device) >= lengths[:, None, None]
 
 
@@ -240,19 +232,15 @@ CLONE_MODES = ("icl", "xvec")
 
 
 class QwenVoiceEncoder(VoiceEncoder):
-    """Both encoders of a Base checkpoint."""
-
     def __init__(self, speaker: SpeakerEncoder, speech: SpeechEncoder) -> None:
         super().__init__(speaker.fc.weight.device)
         self.speaker, self.speech = speaker, speech
 
     @torch.inference_mode()
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
-        """Each clip (n,) float32 to its embedding (D,) float32 and its codes (R, K) int64 (None for
-        xvec), on the device.
-
-        Raises:
-            ValueError: a clip is too short or no row of samples, or a mode is unknown.
+        """Return each clip's (n,) float32 embedding (D,) float32 and codes (R, K) int64 (None
+        for xvec), on the device. Raises ValueError: a clip is too short or not
+        one-dimensional, or a mode is unknown.
         """
         if len(waves) != len(modes) or not set(modes) <= set(CLONE_MODES):
             raise ValueError(f"{len(waves)} clips and modes {modes}; a mode is icl or xvec")

@@ -41,7 +41,6 @@ SPEAKER = "speaker_encoder"
 
 
 def network_table(config: Qwen3TTSConfig) -> Table:
-    """Every tensor of talker and code predictor."""
     width, narrow, text = config.talker.width, config.predictor.width, config.text_width
     table, theirs, ours = Table(), "talker.model", "talker"
     rows = config.text_vocab_size, config.vocab_size
@@ -69,7 +68,7 @@ def network_table(config: Qwen3TTSConfig) -> Table:
 
 
 def speaker_table(config: SpeakerConfig) -> Table:
-    """Every tensor of the speaker encoder; ours have the same names, without the first word."""
+    """Return the tensors of the speaker encoder; our names lack the first word."""
     table, channels, last = Table(), config.channels, config.channels[-1]
 
     def conv(name: str, inputs: int, outputs: int, kernel: int = 1) -> None:
@@ -93,19 +92,16 @@ def speaker_table(config: SpeakerConfig) -> Table:
 
 
 class VocoderTable(CodecTable):
-    """Tensors of the speech tokenizer's decoder."""
-
     UNIT = ("act1", "conv1.conv", "act2", "conv2.conv")
 
     def snake(self, theirs: str, ours: str, channels: int, stream: Sequence[str]) -> None:
-        """A Snake of x and the sum of the biases `stream`."""
+        """Add a Snake of x and the sum of the biases `stream`."""
         self.make(f"{ours}.alpha_exp", "exp", self.hold(f"{theirs}.alpha", channels))
         self.make(f"{ours}.inv_beta", "inverse_exp", self.hold(f"{theirs}.beta", channels))
         self.make(f"{ours}.bias", "total", *stream)
 
 
 def vocoder_table(config: VocoderConfig) -> CodecTable:
-    """Every tensor that the vocoder needs."""
     table, code, latent = VocoderTable(spare=set(UNUSED)), config.codebook_dim, config.latent_dim
     parts: list[str] = []
     # That one codebook is semantic is fixed in the official code.
@@ -129,7 +125,6 @@ def vocoder_table(config: VocoderConfig) -> CodecTable:
 
 
 def encoder_table(config: SpeechEncoderConfig) -> Table:
-    """Every tensor of the speech encoder, `encoder.*` of the speech tokenizer."""
     table, channels, steps = Table(), config.num_filters, config.steps
     theirs, width = "encoder.encoder.layers", steps.width
     table.affine(f"{theirs}.0.conv", "first", channels, 1, config.kernel)

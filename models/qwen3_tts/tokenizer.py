@@ -1,8 +1,8 @@
 """The text tokenizer: byte-level BPE with the plain Qwen2 pre-tokenizer.
 
 Released are `vocab.json`, `merges.txt` and added tokens in `tokenizer_config.json`. The tokenizers
-library reads these by itself; transformers, which takes a second to import, is asked where a
-checkpoint stores its tokenizer otherwise, and by the tests, which compare the two.
+library can read these alone; transformers, which takes a second to import, reads other layouts, and
+the tests compare the two.
 """
 
 from __future__ import annotations
@@ -34,15 +34,12 @@ PATTERN = (
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
-    """The tokenizer of a checkpoint; special tokens are recognised.
-
-    Raises:
-        CheckpointError: it cannot be read, does not know the template's tokens, or has ids beyond
-            vocab_size.
+    """Return the tokenizer of a checkpoint; special tokens are recognised. Raises CheckpointError:
+    it cannot be read, lacks the template's tokens, or has ids beyond vocab_size.
     """
     is_pair = all((folder / name).is_file() for name in (VOCAB, MERGES))
     if not is_pair and not (folder / WHOLE).is_file():
-        # transformers would make do with an empty vocabulary.
+        # transformers would accept an empty vocabulary.
         raise CheckpointError(f"{folder}: its tokenizer is missing ({VOCAB} and {MERGES})")
     with library_errors(CheckpointError, f"{folder}: its tokenizer cannot be read"):
         read = read_released if is_as_released(folder) else read_by_transformers
@@ -64,7 +61,6 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
 
 
 def is_as_released(folder: Path) -> bool:
-    """Whether a checkpoint stores its tokenizer as the released ones do."""
     files = [(folder / name).is_file() for name in (VOCAB, MERGES, SETTINGS)]
     if not all(files) or (folder / WHOLE).is_file():
         return False
@@ -75,7 +71,7 @@ def is_as_released(folder: Path) -> bool:
 
 
 def read_released(folder: Path) -> tokenizers.Tokenizer:
-    """The tokenizer of the released files. Raises the library's own errors."""
+    """Return the tokenizer of the released files. Raises the library's own errors."""
     from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Library
 
@@ -90,8 +86,8 @@ def read_released(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _added_tokens(settings: dict[str, Any]) -> Iterator[tokenizers.AddedToken]:
-    """The tokens after the vocabulary, in the order of their ids; then those that settings name
-    without listing them.
+    """Yield the tokens after the vocabulary, in the order of their ids; then those that settings
+    name without listing them.
     """
     from tokenizers import AddedToken
 
@@ -111,7 +107,7 @@ def _added_tokens(settings: dict[str, Any]) -> Iterator[tokenizers.AddedToken]:
 
 
 def read_by_transformers(folder: Path) -> tokenizers.Tokenizer:
-    """The tokenizer that transformers makes of a checkpoint. Raises whatever it does."""
+    """Return the tokenizer as transformers reads it. Raises any error."""
     from transformers import Qwen2TokenizerFast  # type: ignore[attr-defined]  # made when asked for
 
     made = Qwen2TokenizerFast.from_pretrained(
@@ -121,9 +117,8 @@ def read_by_transformers(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
-    """Refuse added tokens under other ids than `tokenizer_config.json` gives them.
-
-    Libraries number them on from the size of `vocab.json`, whatever ids they are given.
+    """Refuse added tokens with other ids than in `tokenizer_config.json`. Libraries number them
+    from the size of `vocab.json` on, whatever their ids there.
     """
     path = folder / SETTINGS
     if not path.is_file():

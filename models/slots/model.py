@@ -1,7 +1,7 @@
 """A loaded checkpoint of any family, as the engine uses it: prompts, slots, graphs, audio.
 
-A frame itself is in `runner.py`. A family adds how prompts are embedded (`embed`, `trailing`) and
-what `FrameModel` needs.
+A frame itself is in `runner.py`. A family adds the embedding of prompts (`embed`, `trailing`) and
+the methods that `FrameModel` needs.
 """
 
 from __future__ import annotations
@@ -62,17 +62,14 @@ def _rehearse(work: Buckets) -> None:
 
 
 class SpeechModel(FrameModel):
-    """The family-independent part of a loaded checkpoint.
-
-    Order is a contract: `allocate`, then `capture`, then prompts.
+    """The family-independent part of a loaded checkpoint. Call `allocate`, then `capture`, then
+    prompts.
 
     Args:
-        use_graphs: of CUDA.
         networks: by the names of the family's parts; `model` has a talker and a code predictor.
-        kernels: what its operations run.
     """
 
-    shares_prefixes = False  # whether its prompts say what they share
+    shares_prefixes = False  # whether its prompts have `num_shared`
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(
@@ -100,23 +97,23 @@ class SpeechModel(FrameModel):
 
     @staticmethod
     def voice_encoder(networks: Mapping[str, Any]) -> VoiceEncoder | None:
-        """The encoder of references; None where the checkpoint cannot clone."""
+        """Return the encoder of references; None: the checkpoint cannot clone."""
         raise NotImplementedError
 
     def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise one request and arrange its prompt. Thread-safe. Raises RequestError."""
+        """Tokenise one request and lay out its prompt. Thread-safe. Raises RequestError."""
         return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
-        """Choices of how much audio is decoded at a time, in lanes of the vocoder's batches, the
-        largest first. The first one is in use until `choose_work`.
+        """Return choices of the number of lanes in the vocoder's batches, the largest first. The
+        first one is in use until `choose_work`.
         """
         return self.vocoder.layout.lane_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
-        """Bytes of the vocoder's activations with `choice` lanes, and of the larger of prefill and
-        frame, whose graphs share a pool.
+        """Return bytes of the vocoder's activations with `choice` lanes, and of the larger of
+        prefill and frame, whose graphs share a pool.
         """
         shape, itemsize = self.config.talker, self.dtype.itemsize
         tokens = max(TOKEN_BUCKETS[-1], max_positions)
@@ -132,9 +129,9 @@ class SpeechModel(FrameModel):
         self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
-        """From now on, use shapes that depend on `allocate`'s max_batch and the row itself, never
-        on other rows: its codes and samples are then bit-identical in any batch. Frames are
-        always of all slots. For a GPU, before `allocate`.
+        """From now on, use shapes that depend on `allocate`'s max_batch and the row itself,
+        never on other rows: its codes and samples are then bit-identical in any batch. Frames
+        always include all slots. For a GPU, before `allocate`.
         """
         self.is_fixed = self.packed.is_fixed = self.talker.decoder.is_fixed = True
         self.vocoder.fix_shapes()
@@ -145,7 +142,7 @@ class SpeechModel(FrameModel):
     def allocate(
         self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
     ) -> None:
-        """As `FrameModel.allocate`; graphs of older buffers are dropped."""
+        """Allocate as `FrameModel.allocate`. Graphs of older buffers are dropped."""
         self._beside.wait()
         self.frames.reset()
         self.max_positions = max_positions
@@ -215,13 +212,10 @@ class SpeechModel(FrameModel):
         self.release(list(range(num_slots)))
 
     def _to_compile(self, first: Buckets) -> Buckets:
-        """Buckets that run every kernel of a run: those of all frames and passes, and of each
-        runner of the vocoder those that a run begins with, or the largest. In its other buckets it
-        runs the same kernels. cuDNN would choose its own for each, a quarter of a second, which is
-        left to the first batch of such a shape.
-
-        Args:
-            first: buckets of the vocoder's runners that a run begins with.
+        """Return buckets that run every kernel of a run: those of all frames and passes, and of
+        each runner of the vocoder those in `first`, or the largest. Its other buckets run the
+        same kernels; cuDNN's choice for each, a quarter of a second, is left to the first
+        batch of such a shape.
         """
         vocoder = {one: keys or one.announced[:1] for one, keys in first.items()}
         others = {one: one.announced for one in (self.frames, self.packed.runner)}
@@ -232,11 +226,7 @@ class SpeechModel(FrameModel):
         self._beside.wait()
 
     def leave_triton(self, failure: str) -> None:
-        """Run every operation's reference from now on, and record graphs anew.
-
-        Args:
-            failure: the text of a `KernelFailed`.
-        """
+        """After a `KernelFailed` with text `failure`: run references, and record graphs again."""
         self.settle()
         if self.device.type == "cuda":
             torch.cuda.synchronize()  # graphs have ended; a lost device raises here
@@ -249,19 +239,19 @@ class SpeechModel(FrameModel):
         return [self.frames, self.packed.runner, *self.vocoder.layout.runners]
 
     def stages(self, batch: int) -> list[Stage]:
-        """The parts of a frame for slots 0..batch-1, for timing."""
+        """Return the parts of a frame for slots 0..batch-1, for timing."""
         return frame_stages(self, batch)
 
     @in_model
     def encode_voices(
         self, waves: list[Tensor], modes: list[str]
     ) -> list[tuple[Tensor, Tensor | None]]:
-        """Each reference (n,) float32 at `info.sample_rate_hz` to its embedding (D,) float32 and
-        its codes (R, K) int64 (None for xvec), on the device.
+        """Encode each reference (n,) float32 at `info.sample_rate_hz`: its embedding (D,) float32
+        and its codes (R, K) int64 (None for xvec), on the device.
 
         Raises:
             RequestError: this checkpoint cannot clone.
-            ValueError: a reference is shorter than the encoders can take.
+            ValueError: a reference is too short for the encoders.
         """
         if self.voices is None:
             reason = self.info.needs or f"it is a {self.info.type} checkpoint"
@@ -270,18 +260,14 @@ class SpeechModel(FrameModel):
 
     @property
     def pass_tokens(self) -> int | None:
-        """Tokens of a full pass of prefill, once allocated; None where a pass is as long as its
-        prompts.
-        """
+        """Tokens of a full pass of prefill, once allocated; None: as many as its prompts have."""
         return self.packed.buckets[-1] if self.packed.has_buckets else None
 
     @in_model
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """Run prompts through the talker into distinct free slots and sample each first code. The
-        common beginning of a voice's prompts is run once and copied for the others.
-
-        Raises:
-            ValueError: a row is longer than the slots were allocated for.
+        """Run prompts through the talker into distinct free slots and sample each first code.
+        The common beginning of a voice's prompts is run once and copied for the others.
+        Raises ValueError: a row is longer than the slots.
         """
         room, most = self.max_positions, self.slots.max_frames
         for prompt in prompts:
@@ -318,7 +304,6 @@ class SpeechModel(FrameModel):
     def _run(
         self, prompts: list[Prompt], slots: list[int], starts: list[int], chosen: list[int]
     ) -> None:
-        """Passes over some of the prompts, each from its start on."""
         for group in self.packed.groups([prompts[row].num_tokens - starts[row] for row in chosen]):
             rows = [chosen[index] for index in group]
             self._prefill(
@@ -338,9 +323,7 @@ class SpeechModel(FrameModel):
             self.slots.owe(index, self.trailing([prompts[row] for row in owing]))
 
     def _start(self, rows: Pass) -> Tensor:
-        """Run a pass on static buffers: embeddings, talker, first draw, slots. Returns the talker's
-        output.
-        """
+        """Run a pass on static buffers: embeddings, talker (returned), first draw, slots."""
         x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
         self.sampling.assign(rows.row_slots, rows.counts, rows.numbers)
@@ -357,7 +340,7 @@ class SpeechModel(FrameModel):
         return hidden
 
     def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
-        """(T, D) talker inputs of a pass over packed prompts.
+        """Return (T, D) talker inputs of a pass over packed prompts.
 
         Args:
             text_ids, codec_ids: (T,) as in `Prompt`; padding is NO_ID in both.
@@ -366,9 +349,7 @@ class SpeechModel(FrameModel):
         raise NotImplementedError
 
     def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
-        """Vectors of cloned voices for a pass: their places (N,) on the host, and (N, D); None
-        without any.
-        """
+        """Return cloned voices' vectors of a pass, indices (N,) on the host and (N, D), or None."""
         codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         places, vectors = [(codec_ids == SPEAKER).nonzero()[:, 0]], []
         voices = [prompt.request.clone for prompt in prompts if SPEAKER in prompt.codec_ids]
@@ -384,11 +365,11 @@ class SpeechModel(FrameModel):
         return (torch.cat(places), torch.cat(vectors)) if vectors else None
 
     def usual_trailing(self) -> Tensor:
-        """(D,) the addend of a frame once a row has no more text: zero."""
+        """Return (D,) the addend of a frame once a row has no more text: zero."""
         return self.slots.trailing.new_zeros(self.slots.trailing.shape[2])
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
-        """(n, max_trailing, D) text vectors for the frames to come, of prompts that have any."""
+        """Return (n, max_trailing, D) text vectors for coming frames, of prompts with some."""
         raise NotImplementedError
 
     @torch.inference_mode()
@@ -402,16 +383,14 @@ class SpeechModel(FrameModel):
             self.frames.run(bucket)
 
     def poll(self) -> Poll:
-        """Start copying the slots' status to the host."""
         return self.slots.poll()
 
     def status(self, poll: Poll, slots: list[int]) -> list[SlotStatus]:
-        """Status of `slots` as of that poll; waits for the copy."""
+        """Return the status of `slots` as of that poll; waits for the copy."""
         return self.slots.status(poll, slots)
 
     @torch.inference_mode()
     def move(self, sources: list[int], targets: list[int]) -> None:
-        """Move live slots into free ones."""
         source, target = self._index(sources), self._index(targets)
         self.slots.move(source, target)
         self.sampling.move(source, target)
@@ -421,7 +400,7 @@ class SpeechModel(FrameModel):
 
     @torch.inference_mode()
     def release(self, slots: list[int], is_failed: bool = False) -> None:
-        """Clear slots; the cache as well where a row failed and may have left non-finite values."""
+        """Clear slots; the cache as well if a row failed and may have left non-finite values."""
         index = self._index(slots)
         self.slots.release(index)
         self.prefixes.release(slots, is_failed)
@@ -443,8 +422,8 @@ class SpeechModel(FrameModel):
 
     @property
     def decodes_beside(self) -> bool:
-        """Whether decoding in another thread than the frames pays: on a CPU where the vocoder uses
-        one of several threads. Two threads may then call it concurrently.
+        """Whether it pays to decode in another thread than the frames: on a CPU where the
+        vocoder uses one of several threads. Two threads may then call it concurrently.
         """
         if self.device.type == "cuda":
             return False
@@ -454,7 +433,7 @@ class SpeechModel(FrameModel):
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:
-        """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device.
+        """Decode codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device.
 
         Args:
             references: a cloned row's reference codes (R, K), decoded before it and cut off again,

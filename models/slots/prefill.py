@@ -1,16 +1,14 @@
 """Prefill of packed prompts in token buckets: one copy and one graph per pass, for any prompts.
 
 Prompts of a pass are packed in static buffers, one after the other. The number of tokens picks the
-bucket, which is filled up with padding that reads nothing and writes nothing. So one long prompt
-among short ones costs its own tokens only, and the few shapes can all be captured.
+bucket; its padding reads nothing and writes nothing. So one long prompt among short ones costs its
+own tokens only, and the few shapes can all be captured. On a CPU, which captures nothing, a pass is
+as long as its prompts.
 
-All of a pass is captured, from the embeddings to the first draw and the slot's start. Everything
-that it needs to know of its rows is copied to the device as one tensor of integers and one of real
-numbers. Operation by operation a pass of 10 rows was some 120 calls of PyTorch, and each of them
-lets other threads run: with the writer threads, a pass of 3 ms took 20 to 70 ms on an H200. Spare
-rows of a bucket repeat its last row, and so write the same values.
-
-On a CPU, which captures nothing, a pass is as long as its prompts.
+All of a pass is captured, from the embeddings to the first draw and the slot's start. Its data is
+copied to the device as one tensor of integers and one of real numbers, because every call of
+PyTorch lets other threads run: operation by operation, a pass of 3 ms took 20 to 70 ms next to the
+writer threads. Spare rows of a bucket repeat its last row, and so write the same values.
 
 With fixed shapes every pass has one bucket, which depends on the number of slots alone; a longer
 prompt runs alone, in a bucket for its own length. So no product changes its kernel, and with it its
@@ -18,12 +16,9 @@ rounding, with the other rows of a pass.
 
 Prompts of a voice with a long common beginning (`Prompt.num_shared`) are run whole by one row. The
 others copy the beginning's keys and values from the slot of a row that has them (`VoicePrefixes`)
-and run the rest: with Fish S2 Pro and 10 s of reference some 80 tokens of 300. Copying the 226
-positions of a row is 33 MB, hundredths of a millisecond; running them took 4.7 ms per row (H200,
-256 rows). In a step all of these rows read it in one slot (`decode_attention`). A short beginning
-gains nothing. In Qwen3-TTS the text comes before the frames, so a voice's prompts have the template
-and the transcript in common, about 40 tokens, which are 0.1 ms of the 5 ms that a row takes.
-Without a reference the common beginning is 20 tokens or fewer, unless it contains a description.
+and run the rest: with Fish S2 Pro and 10 s of reference some 80 tokens of 300. In a step all of
+these rows read it in one slot (`decode_attention`). A short beginning gains nothing: in Qwen3-TTS
+the text comes before the frames, so a voice's prompts have about 40 tokens in common, 0.1 ms of 5.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ MAX_ROWS = 128  # prompts of one pass
 # Passes of a bucket that are worth its capture; until then they run in the next larger one.
 # On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a capture 80 ms.
 GRAPH_PASSES = 128
-TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
+TOKENS_PER_ROW = 8  # a bucket of T tokens has T / 8 prompts at most: no prompt is that short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 per slot: at least, at most
 SAMPLE_TOKENS = 64
 SAMPLE_IDS = 16  # every vocabulary has at least as many
@@ -58,9 +53,7 @@ ROW_COLUMNS = 5  # whole numbers of a row besides those of its sampling
 
 
 def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
-    """(N, K) codes of the reference frames in prompts, one after the other, on the host; None
-    without any.
-    """
+    """Return (N, K) codes of all reference frames in prompts, on the host; or None."""
     codes = []
     for prompt in prompts:
         clone = prompt.request.clone
@@ -123,7 +116,6 @@ class VoicePrefixes:
         self._held |= {slot: prefix for slot, prefix in pairs if prefix is not None}
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Record that rows have moved to free slots."""
         self.hold([self._held.pop(source, None) for source in sources], targets)
 
     def release(self, slots: Sequence[int], is_failed: bool = False) -> None:
@@ -146,7 +138,7 @@ class PackedPrefill:
 
     Args:
         start: does the work of a pass on static buffers, and returns a tensor for checks.
-        has_buckets: whether passes are filled up to a bucket.
+        has_buckets: whether passes are padded to a bucket.
     """
 
     def __init__(
@@ -154,7 +146,7 @@ class PackedPrefill:
     ) -> None:
         self.start = start
         self.has_buckets = has_buckets
-        self.is_fixed = False  # one bucket, whatever the prompts; to be set before `allocate`
+        self.is_fixed = False  # one bucket for any prompts; set it before `allocate`
         self.runner: GraphRunner[int] = GraphRunner("prefill", self._run, capturer, self._sample)
         self.buckets: list[int] = []
         self.max_rows = 0
@@ -189,7 +181,7 @@ class PackedPrefill:
         self._real = torch.zeros(num_real, dtype=torch.float32, device=like.device)
 
     def _buckets(self, num_slots: int, most: int) -> list[int]:
-        """Tokens of a pass for num_slots slots that hold `most` together."""
+        """Return the tokens of a pass for num_slots slots that contain `most` together."""
         if self.is_fixed:
             least, largest = FIXED_TOKENS
             return [min(largest, max(least, TOKENS_PER_ROW * num_slots))]
@@ -208,8 +200,8 @@ class PackedPrefill:
         return packed_groups(lengths, self.buckets[-1], self.max_rows)
 
     def shares(self, prompt: Prompt) -> bool:
-        """Whether a prompt may be run in two parts, the first of them for other prompts too. With
-        fixed shapes both must fit the one bucket, or the parts would round differently.
+        """Whether a prompt may be run in two parts, the first of them for other prompts too.
+        With fixed shapes both must fit the one bucket, or the parts would round differently.
         """
         is_alike = not self.is_fixed or prompt.num_tokens <= self.buckets[-1]
         return bool(prompt.num_shared) and is_alike and can_go_on(self.given)
@@ -221,13 +213,13 @@ class PackedPrefill:
         starts: Sequence[int],
         given: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """One pass: the prompts' slots are ready for their first frame.
+        """Run one pass: the prompts' slots are ready for their first frame.
 
         Args:
             slots: distinct.
-            starts: positions of each prompt that its slot holds already; 0: all of it is run.
-            given: (N,) int64 places of cloned voices' vectors among the pass's tokens, on the host,
-                and (N, D) those vectors.
+            starts: positions of each prompt that its slot contains already; 0: all of it is run.
+            given: (N,) int64 indices of cloned voices' vectors among the pass's tokens, on the
+                host, and (N, D) those vectors.
         """
         if given is not None:
             places, vectors = given
@@ -253,9 +245,8 @@ class PackedPrefill:
         starts: Sequence[int],
         key: int | None = None,
     ) -> int:
-        """Copy everything that a pass needs to the device, and return its bucket.
-
-        In plain Python up to the copy: every call of PyTorch lets other threads run.
+        """Copy the data of a pass to the device, and return its bucket. In plain Python up to
+        the copy, because every call of PyTorch lets other threads run.
         """
         ends = [prompt.num_tokens for prompt in prompts]
         lengths = [end - start for start, end in zip(starts, ends, strict=True)]
@@ -302,7 +293,7 @@ class PackedPrefill:
         return self.start(self._pass(bucket))
 
     def _pass(self, bucket: int) -> Pass:
-        """The buffers as a pass of that many tokens reads them."""
+        """Return the part of the buffers that a pass of that many tokens reads."""
         rows, columns = self._rows(bucket), self._sampling.num_counts
         sizes = [*repeat(bucket, 4), *repeat(rows, ROW_COLUMNS), rows * columns]
         text_ids, codec_ids, *others, counts = self._whole[: sum(sizes)].split(sizes)

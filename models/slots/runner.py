@@ -6,7 +6,7 @@ a packed copy every few frames.
 
 A code predictor is a small transformer over the codebooks of one frame (upstream: the talker's code
 predictor, subtalker; the fast AR). Per frame the talker's hidden state and the first code's
-embedding enter together, then one code at a time; position i predicts codebook i. Its cache holds K
+embedding enter together, then one code at a time; position i predicts codebook i. Its cache has K
 positions and starts afresh every frame, so it needs no clearing.
 
 A frame has the reference's order: the code predictor expands the first code drawn last time into K
@@ -67,13 +67,12 @@ class TalkerNetwork(nn.Module):
 
 
 class CodePredictor(nn.Module):
-    """Embeddings, projection, decoder and heads.
-
-    Embeddings are as wide as the talker, `projection` narrows them where the predictor is narrower.
+    """Embeddings, projection, decoder and heads. Embeddings are as wide as the talker; `projection`
+    narrows them for a narrower predictor.
 
     Args:
-        num_tables: embeddings and heads: one a further codebook, or one of each for all of them,
-            which then only their position tells apart.
+        num_tables: embeddings and heads: one per further codebook, or one of each for all of them,
+            distinguished by position.
         num_entries: rows of each table. num_codes: of each head.
     """
 
@@ -108,14 +107,14 @@ class CodePredictor(nn.Module):
         return linear(hidden, self.head(codebook))
 
     def start(self, pair: Tensor, positions: Tensor) -> Tensor:
-        """First pass: (2B, talker width) inputs, two per slot, at (2B,) positions 0 and 1 to (B, V)
-        logits of codebook 1.
+        """First pass: (2B, talker width) inputs, two per slot, at (2B,) positions 0 and 1 to (B,
+        V) logits of codebook 1.
         """
         hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
         return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def beginning(self, num_rows: int, codebook: int) -> Beginning | None:
-        """The step of a codebook's codes, for their draw to begin; None if the draw cannot."""
+        """Return the step of a codebook's codes, which their draw may begin; None if it cannot."""
         if self.projection is not None or self.decoder.is_one_launch:
             return None
         decoder, table = self.decoder, self.table(codebook)
@@ -145,19 +144,16 @@ class CodePredictor(nn.Module):
 
 
 class VoiceEncoder:
-    """Encodes references as prompts need them."""
-
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.use_batches = device.type == "cuda"  # of several clips; on a CPU each runs alone
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
-        """As `SpeechModel.encode_voices`."""
         raise NotImplementedError
 
 
 REASONS = ("", "eos", "max_frames", "nan")
-PER_SLOT = (  # state of a row; everything else is written anew in every frame
+PER_SLOT = (  # state of a row; every frame overwrites all else
     *("hidden", "code", "position", "frame", "limit", "is_active", "reason", "trailing", "codes"),
 )
 
@@ -175,8 +171,8 @@ class SlotBuffers:
     """State of N slots: the next frame's inputs, counters and the codes so far.
 
     Args:
-        max_frames: the most frames of a row in the code buffer.
-        max_trailing: the most text vectors of a slot for coming frames, with the pad text.
+        max_frames: maximum of frames per row in the code buffer.
+        max_trailing: maximum of text vectors per slot for coming frames, with the pad text.
     """
 
     def __init__(
@@ -210,11 +206,10 @@ class SlotBuffers:
 
     @property
     def num_slots(self) -> int:
-        """Slots there are."""
         return len(self.index)
 
     def trailing_text(self, bucket: int) -> Tensor:
-        """(B, D) text vectors that the coming frame adds; the last one is repeated without end."""
+        """Return (B, D) text vectors of the coming frame; the last one repeats without end."""
         if self.trailing.shape[1] == 1:
             return self.trailing[:bucket, 0]
         step = self.frame[:bucket].clamp(max=self.trailing.shape[1] - 1)
@@ -229,11 +224,11 @@ class SlotBuffers:
         limits: Tensor,
         trailing: Tensor,
     ) -> None:
-        """Start rows in the slots `index` (n,), after their prefill; one may be named more than
+        """Start rows in the slots `index` (n,), after their prefill. A slot may occur more than
         once, with the same values.
 
         Args:
-            hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not
+            hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 if not
                 finite.
             lengths: (n,) prompt positions. limits: (n,) frames allowed.
             trailing: (D,) the addend of every coming frame; `owe` sets others.
@@ -249,12 +244,11 @@ class SlotBuffers:
         self.reason[index] = failed.long() * NAN
 
     def owe(self, index: Tensor, trailing: Tensor) -> None:
-        """Text vectors (n, max_trailing, D) for the frames to come in the slots `index` (n,)."""
+        """Set text vectors (n, max_trailing, D) for the coming frames in the slots `index` (n,)."""
         self.trailing[index] = trailing
 
     def advance(self, bucket: int, hidden: Tensor, eos: int) -> None:
         """Store the frame in `work` and prepare the state for the next, for slots 0..bucket-1.
-
         Counters of inactive rows do not change; their codes go to the spare frame.
         """
         views = (getattr(self, name)[:bucket] for name in SlotState._fields)
@@ -267,9 +261,9 @@ class SlotBuffers:
         self.release(source)
 
     def release(self, index: Tensor) -> None:
-        """Clear slots (n,): inactive, at position 0, nothing of the old row left."""
+        """Clear slots (n,): inactive, at position 0, without data of the old row."""
         for tensor in self._per_slot():
-            # Not tensor[index] = 0: that sends the 0 to the device and waits for what is queued.
+            # Not tensor[index] = 0: that sends the 0 to the device and waits for the queue.
             tensor.index_fill_(0, index, 0)
 
     def poll(self) -> Poll:
@@ -284,7 +278,6 @@ class SlotBuffers:
         return Poll(host, event)
 
     def status(self, poll: Poll, slots: list[int]) -> list[SlotStatus]:
-        """Wait for a poll and read it."""
         if poll.rows is None:
             if poll.event is not None:
                 poll.event.synchronize()
@@ -333,18 +326,18 @@ class SamplingSlots:
 
     @property
     def num_counts(self) -> int:
-        """Whole numbers of a row: its seed and the settings of that kind."""
+        """Number of integers per row: its seed and the integer settings."""
         return 1 + len(self._whole)
 
     @property
     def num_numbers(self) -> int:
-        """Settings of a row that are real numbers."""
+        """Number of real-valued settings per row."""
         return len(self._real)
 
     def settings_of(
         self, requests: Sequence[SpeechRequest]
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """The arguments of `assign` for each row, on the host: its integers and real numbers."""
+        """Return each row's arguments of `assign`, on the host: integers and real numbers."""
         rows = [request.sampling for request in requests]
         counts = [
             [request.seed, *(int(getattr(row, name)) for name in self._whole)]
@@ -353,8 +346,8 @@ class SamplingSlots:
         return counts, [[getattr(row, name) for name in self._real] for row in rows]
 
     def assign(self, index: Tensor, counts: Tensor, numbers: Tensor) -> None:
-        """Give the slots `index` (n,) new settings and an empty history. A slot may be named more
-        than once, with the same values.
+        """Give the slots `index` (n,) new settings and an empty history. A slot may occur more than
+        once, with the same values.
 
         Args:
             counts: (n, num_counts) int64. numbers: (n, num_numbers) float32.
@@ -372,19 +365,18 @@ class SamplingSlots:
             tensor[target] = tensor[source]
 
     def first_settings(self, rows: Tensor | slice) -> RowSettings:
-        """How first codes of the rows are drawn."""
         return RowSettings(**{name: column[rows] for name, column in self._first.items()})
 
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
-        """(B, count) uniforms of the rows' frames (B,), one a codebook."""
+        """Return (B, count) uniforms of the rows' frames (B,), one per codebook."""
         return uniforms(self.seeds[rows], frames, count)
 
     def first(self, rows: Tensor | slice, logits: Tensor, steps: Tensor, out: Tensor) -> Tensor:
-        """Draw first-codebook codes (B,) into `out`; -1 where the logits are not finite.
+        """Draw first-codebook codes (B,) into `out`; -1 if the logits are not finite.
 
         Args:
-            steps: (B,) int64, how many first codes each row has drawn so far, which is the frame
-                that its draw is addressed by.
+            steps: (B,) int64, number of first codes that each row has drawn so far: the frame in
+                the address of its draw.
         """
         return sample(
             logits,
@@ -415,7 +407,7 @@ class SamplingSlots:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`.
 
         Args:
-            then: the step that they are the codes of, where EMBEDS.
+            then: the step whose codes they are, if EMBEDS.
         """
         begun = {} if then is None else {"then": then}
         settings = RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
@@ -426,12 +418,11 @@ CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 
 
 class FrameModel:
-    """Talker, code predictor and slots of a loaded checkpoint.
-
-    A family adds `new_sampling`, `first_inputs` and `embed_frames`.
+    """Talker, code predictor and slots of a loaded checkpoint. A family adds `new_sampling`,
+    `first_inputs` and `embed_frames`.
 
     Args:
-        kernels: what its operations run; no other model shares them.
+        kernels: kernels of its operations; no other model shares them.
     """
 
     def __init__(
@@ -458,7 +449,7 @@ class FrameModel:
         return self._slots
 
     def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
-        """Bytes of one slot, as `allocate` makes it: both caches, text to come, codes."""
+        """Return the bytes of one slot of `allocate`: both caches, text to come, codes."""
         talker, predictor = self.config.talker, self.config.predictor
         num_codebooks = self.config.num_codebooks
         cached = cache_bytes(talker, cache_positions(max_positions), self.dtype)
@@ -487,11 +478,10 @@ class FrameModel:
         self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
 
     def new_sampling(self, num_slots: int) -> SamplingSlots:
-        """Settings and history of that many slots."""
         raise NotImplementedError
 
     def _frame(self, bucket: int) -> None:
-        """One frame for slots 0..bucket-1, on static buffers only."""
+        """Run one frame for slots 0..bucket-1, on static buffers only."""
         with self.in_frame(bucket):
             self.predict(bucket)
             hidden, logits = self.step(bucket)
@@ -500,9 +490,7 @@ class FrameModel:
 
     @contextmanager
     def in_frame(self, bucket: int) -> Iterator[None]:
-        """Use the model's kernels, and the number of CPU threads that suits frames of this many
-        slots.
-        """
+        """Use the model's kernels, and suitably many CPU threads for frames of these slots."""
         shape, num_threads = self.config.talker, torch.get_num_threads()
         if self.device.type != "cuda":
             num_threads = decode_threads(shape.num_weights // shape.num_layers, bucket)
@@ -510,9 +498,7 @@ class FrameModel:
             yield
 
     def predict(self, bucket: int) -> None:
-        """Code predictor: expand each slot's first code into the K codes of its frame, in
-        `slots.work`.
-        """
+        """Code predictor: expand each slot's first code into K codes, in `slots.work`."""
         slots, predictor = self.slots, self.predictor
         work = slots.work[:bucket]
         # Column 0 of the draws was used a frame ago, for the first code.
@@ -532,12 +518,12 @@ class FrameModel:
                 self.sampling.rest(bucket, logits, *drawn, then)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        """Return first codes (B,) as a frame stores them, and their embeddings (B, D)."""
         raise NotImplementedError
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
-        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
-        logits (B, V).
+        """Talker: consume the frame in `slots.work`; return hidden states (B, D) and
+        first-codebook logits (B, V).
         """
         x = self.embed_frames(self.slots.work[:bucket], self.slots.trailing_text(bucket))
         positions = self.slots.position[:bucket]
@@ -552,25 +538,22 @@ class FrameModel:
         raise NotImplementedError
 
     def draw_first(self, bucket: int, logits: Tensor) -> None:
-        """Draw the first code of the frame to come into `slots.next_code`."""
+        """Draw the first code of the coming frame into `slots.next_code`."""
         slots = self.slots
         steps, codes = slots.frame[:bucket] + 1, slots.next_code[:bucket]
         self.sampling.follow(bucket, slots.code[:bucket], logits, steps, codes)
 
 
 def cache_positions(max_positions: int) -> int:
-    """Positions of a slot's cache for rows of up to max_positions.
-
-    A finished row continues to write at the position after its last one.
+    """Return the positions of a slot's cache for rows of up to max_positions: a finished row
+    continues to write at the position after its last one.
     """
     return round_up(max_positions + 1, CACHE_STEP)
 
 
 def frame_stages(model: FrameModel, batch: int) -> list[Stage]:
-    """Stages of one frame for slots 0..batch-1.
-
-    The draws of the other codebooks are part of the code predictor; the last stage times all
-    draws of a frame alone, to show what they cost.
+    """Return the stages of one frame for slots 0..batch-1. The draws of the other codebooks are
+    part of the code predictor; the last stage times all draws of a frame alone.
     """
     num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
     num_rest = model.config.num_codebooks - 1

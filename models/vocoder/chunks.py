@@ -21,7 +21,6 @@ class Chunk:
 
     @property
     def num_frames(self) -> int:
-        """Frames to decode, context included."""
         return self.end - self.first
 
 
@@ -48,11 +47,11 @@ class Cutting:
     renders_windows: bool = False
 
     def pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Slice]:
-        """The pieces of all rows, in the order of their rows and frames.
+        """Return the pieces of all rows, in the order of their rows and frames.
 
         Args:
             frames: of each row alone.
-            references: reference frames before each row, without samples; 0 without any.
+            references: reference frames before each row, without samples; or 0.
         """
         return [
             Slice(

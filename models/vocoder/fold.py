@@ -1,5 +1,5 @@
-"""How a codec's tensors are changed at load: weight norm is folded, and the ways of `tensors.py`
-follow, each a function of float32 tensors, whatever dtype they are stored in.
+"""Changes of a codec's tensors at load: weight norm is folded, then the ways of `tensors.py`
+apply, each a function of float32 tensors, whatever dtype they are stored in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ USAGE_FLOOR = 1e-5
 
 
 def plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """float32 tensors, weight norm folded: w = g * v / |v| over all dimensions but the first."""
+    """Return float32 tensors with weight norm: w = g * v / |v| over all but the first dimension."""
     found = {}
     for name, tensor in tensors.items():
         for length, direction in WEIGHT_NORM:
@@ -75,7 +75,6 @@ def pointwise(*weights: Tensor) -> Tensor:
 
 
 def total(first: Tensor, *biases: Tensor) -> Tensor:
-    """The sum."""
     for bias in biases:
         first = first + bias
     return first
@@ -87,30 +86,30 @@ def scaled(scale: Tensor, weight: Tensor) -> Tensor:
 
 
 def inverse(alpha: Tensor) -> Tensor:
-    """What a Snake multiplies its square by."""
+    """The factor of a Snake's square."""
     return 1.0 / (alpha.flatten() + SNAKE_FLOOR)
 
 
 def code_tables(*parts: Tensor) -> Tensor:
-    """(codes of all codebooks, D): what each code adds to a latent. Three parts a codebook: its
-    entries, and weight and bias of its projection.
+    """(codes of all codebooks, D): the addend of each code to a latent. Three parts per
+    codebook: its entries, and weight and bias of its projection.
     """
     books = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return torch.cat([entries @ weight.squeeze(-1).t() + bias for entries, weight, bias in books])
 
 
 def average(usage: Tensor, sums: Tensor) -> Tensor:
-    """Entries of a codebook that are stored as a sum and how often each was used."""
+    """Entries of a codebook that are stored as sums and counts."""
     return sums / usage.clamp(min=USAGE_FLOOR)[:, None]
 
 
 def averages(*parts: Tensor) -> Tensor:
-    """(codebooks, entries, width) of such ones."""
+    """(codebooks, entries, width) of entries stored as sums and counts."""
     return torch.stack([average(*book) for book in zip(parts[::2], parts[1::2], strict=True)])
 
 
 def averaged_tables(*parts: Tensor) -> Tensor:
-    """As `code_tables`, of such entries; no bias."""
+    """`code_tables` of entries stored as sums and counts, without bias."""
     books = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return torch.cat(
         [average(usage, sums) @ weight.squeeze(-1).t() for usage, sums, weight in books]

@@ -15,8 +15,6 @@ from models.device.buckets import choose_bucket
 
 @dataclass(frozen=True)
 class LanePlace:
-    """The place of a row in its batch."""
-
     row: int  # index into the sizes
     lane: int
     start: int  # first frame in the lane
@@ -24,21 +22,19 @@ class LanePlace:
 
 @dataclass(frozen=True)
 class LaneBatch:
-    """Lanes that are decoded together."""
-
     num_lanes: int
     num_frames: int  # of every lane
     places: tuple[LanePlace, ...]
 
     @property
     def key(self) -> tuple[int, int]:
-        """Lanes and frames: the bucket."""
+        """The bucket: lanes and frames."""
         return self.num_lanes, self.num_frames
 
 
 def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tuple[int, int]]]:
-    """Put rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
-    lane with enough room.
+    """Put rows into few lanes, greedily: the longest first, each into the fullest lane with enough
+    room. Return each lane's (row, start), the fullest lane first.
 
     The first row is placed before all others, so that it is in a full lane. The rows of some of the
     lanes alone, in the same order, get the same places again: for each of them the other lanes were
@@ -47,8 +43,6 @@ def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tu
     Args:
         sizes: frames of each row, at most lane_frames.
         gap: frames between two rows of a lane.
-    Returns:
-        For each lane its (row, start), the fullest lane first.
     """
     lanes: list[list[tuple[int, int]]] = []
     used: list[int] = []
@@ -72,10 +66,10 @@ def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tu
 def plan_lanes(
     sizes: Sequence[int], buckets: Sequence[int], max_lanes: int, gap: int
 ) -> list[LaneBatch]:
-    """Batches of lanes for rows of these sizes.
+    """Return batches of lanes for rows of these sizes.
 
-    Lanes of one bucket go together in batches of powers of two that they fill exactly, so that no
-    lane is padding. A lane shorter than the longest bucket takes the smallest one it fits.
+    Lanes of one bucket are batched in powers of two that they fill exactly, so that no lane is
+    padding. A lane shorter than the longest bucket takes the smallest one it fits.
 
     Args:
         buckets: lane lengths, ascending; lanes are filled up to the last.
@@ -101,15 +95,15 @@ def plan_lanes(
 def plan_fixed_lanes(
     sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int
 ) -> list[LaneBatch]:
-    """As `plan_lanes`, in batches of one shape; the last one is filled up with empty lanes."""
+    """Plan as `plan_lanes`, in batches of one shape; the last one is padded with empty lanes."""
     lanes = fill_lanes(sizes, lane_frames, gap)
     parts = [lanes[first : first + num_lanes] for first in range(0, len(lanes), num_lanes)]
     return [_batch(part, lane_frames, num_lanes) for part in parts]
 
 
 def share_lanes(batches: Sequence[LaneBatch], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
-    """Put each batch into a larger shape, together with following batches of that shape while lanes
-    are free: a pass costs the same however many of its lanes are empty.
+    """Put each batch into a larger shape, together with following batches of that shape while
+    lanes are free: a pass takes equally long with any number of empty lanes.
     """
     found: list[LaneBatch] = []
     used = 0  # lanes of the last batch
@@ -127,7 +121,7 @@ def share_lanes(batches: Sequence[LaneBatch], shapes: Sequence[tuple[int, int]])
 
 def plan_rows_apart(sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
     """Put every row at the first frame of a separate lane, in batches whose shape depends on its
-    size alone; batches are filled up with empty lanes.
+    size alone; batches are padded with empty lanes.
 
     Args:
         shapes: lanes and their frames, shorter ones first; the last fits every row.

@@ -1,8 +1,8 @@
 """The layers of vocoders, all on (B, T, C) activations: channels innermost.
 
-That one layout is what linear layers, LayerNorm and attention want, and what convolutions run
-fastest on: a 1-D convolution here is a 2-D one of height 1 on a channels-last view, without a copy.
-On a CPU it is up to five times as fast as the usual (B, C, T) at the narrow, long end.
+Linear layers, LayerNorm and attention need this layout, and convolutions are fastest on it: a 1-D
+convolution here is a 2-D one of height 1 on a channels-last view, without a copy. On a CPU it is up
+to five times as fast as the usual (B, C, T) at the narrow, long end.
 
 In the decoder blocks the biases of convolutions and the padding on their left are part of the
 SnakeBeta that touches the same memory anyway, and a residual unit adds onto its input in place. So
@@ -42,9 +42,8 @@ LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 def conv(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, dilation: int = 1, groups: int = 1
 ) -> Tensor:
-    """Convolution over time of x (B, T, C), which holds its padding already.
-
-    The weight is (C_out, C_in / groups, 1, kernel), channels last.
+    """Convolution over time of x (B, T, C), which includes its padding. The weight is (C_out,
+    C_in / groups, 1, kernel), channels last.
     """
     is_half = x.is_cuda and x.dtype.itemsize == 2
     if is_half and groups == 1 and dilation > 1 and dilation * x.shape[-1] >= UNFOLD_FROM:
@@ -55,10 +54,9 @@ def conv(
 
 
 def has_unit_kernels(x: Tensor) -> bool:
-    """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on.
-
-    Otherwise the convolution is a library's. On a Hopper GPU in bfloat16 ours is as fast or up to
-    twice as fast, also because the following activation needs no pass over memory.
+    """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on;
+    otherwise the convolution is a library's. On a Hopper GPU in bfloat16 ours is as fast or
+    up to twice as fast, also because the following activation needs no pass over memory.
     """
     is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
     return x.is_cuda and is_fitting and has_kernel(x)
@@ -85,7 +83,7 @@ def pad_left(x: Tensor, count: int, kept: Tensor | None = None) -> Tensor:
 
 
 class Snake(nn.Module):
-    """SnakeBeta of x + bias; its constants stay float32 whatever the dtype of the weights."""
+    """SnakeBeta of x + bias; its constants are float32 with any dtype of the weights."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -99,7 +97,6 @@ class Snake(nn.Module):
 
     @property
     def constants(self) -> Constants:
-        """As the kernels take them."""
         return self.alpha_exp, self.inv_beta, self.bias
 
 
@@ -126,12 +123,12 @@ class PreTransformer(nn.Module):
     def forward(
         self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None = None
     ) -> Tensor:
-        """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0.
+        """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0. Queries and
+        keys are rotated in the tables' dtype. Without projections x may be overwritten.
 
-        Several rows of a lane are distinguished by `positions`, (B, F) each frame's place in its
-        row, and -1 in the gaps.
-
-        Queries and keys are rotated in the tables' dtype. Without projections x may be overwritten.
+        Args:
+            positions: (B, F) each frame's index in its row, -1 in the gaps, if a lane has several
+                rows.
         """
         batch, frames, latent_dim = x.shape
         mask = self.band_mask(frames, x)
@@ -182,7 +179,7 @@ class PreTransformer(nn.Module):
         """(B, 1, F, F) of a band mask (F, F) that also masks frames before a row's first one.
 
         Args:
-            places: (B, F) each frame's place in its row.
+            places: (B, F) each frame's index in its row.
         """
         frames = band.shape[0]
         is_foreign = _ages(frames, band) > places[:, :, None]  # (B, F, width)
@@ -199,9 +196,8 @@ def _ages(frames: int, like: Tensor) -> Tensor:
 
 
 class ConvNeXt(nn.Module):
-    """Depthwise convolution, LayerNorm, GELU between two linear maps, residual.
-
-    Its gamma is folded into `narrow`.
+    """Depthwise convolution, LayerNorm, GELU between two linear maps, residual. Its gamma is
+    folded into `narrow`.
     """
 
     def __init__(self, channels: int) -> None:
@@ -247,12 +243,12 @@ class ResidualUnit(nn.Module):
         self.conv2 = Weight(channels, channels)
 
     def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
+        """Add the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
         h = self.snake1(x, (KERNEL - 1) * self.dilation, kept)
         channels, constants = x.shape[-1], self.snake2.constants
         taps, pointwise = self.conv1.weight, self.conv2.weight
         if not has_unit_kernels(h):
-            h = conv(h, taps, dilation=self.dilation)  # one name: each takes the place of the last
+            h = conv(h, taps, dilation=self.dilation)  # one name: each one frees the previous
             h = self.snake2(h)
         elif channels <= MAX_CHANNELS:
             return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
@@ -289,7 +285,8 @@ class DecoderBlock(nn.Module):
         return h
 
     def work_elements(self, steps: int, has_kernels: bool, unfolds: bool, turns: bool) -> int:
-        """The most elements in memory at a time while `forward` turns `steps` into more steps.
+        """Return the maximum of elements in memory at a time while `forward` turns `steps` into
+        more steps.
 
         Args:
             has_kernels: whether units run our kernels. unfolds: whether a library's convolutions

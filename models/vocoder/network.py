@@ -1,7 +1,7 @@
-"""What the families' vocoders share: the convolutions from latents to samples.
+"""The common part of the families' vocoders: the convolutions from latents to samples.
 
-A family adds its `codebooks`, how codes become latents (`latents`) and how samples are limited to
-[-1, 1] (`bound_`).
+A family adds its `codebooks`, the step from codes to latents (`latents`) and the limit of samples
+to [-1, 1] (`bound_`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CodecDecoder(Network):
     cut: Cutting  # how long rows are cut
     # Entries of each codebook: larger numbers are invalid. None: they count as the last entry.
     num_entries: int | None = None
-    codebooks: nn.Parameter  # (codes of all codebooks, W) what each adds to a frame
+    codebooks: nn.Parameter  # (codes of all codebooks, W) addends of a frame
 
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
@@ -68,8 +68,8 @@ class CodecDecoder(Network):
         self.last_conv = Affine(1, channels, 1, 7)
 
     def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-        """Where each codebook begins and ends, and RoPE tables, in the weights' dtype unless they
-        are rounded by themselves.
+        """Return the bounds of each codebook, and RoPE tables, in the weights' dtype unless they
+        are rounded separately.
         """
         frames = self.config.frames
         sizes = torch.tensor(self.config.codebook_sizes, device=device)[:, None]
@@ -83,12 +83,10 @@ class CodecDecoder(Network):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of weights and activations."""
         return self.codebooks.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
         return self.codebooks.device
 
     @torch.no_grad()
@@ -97,7 +95,7 @@ class CodecDecoder(Network):
 
         Args:
             codes: (B, K, F) int64; shorter rows are padded on the right with any code.
-            positions: (B, F) int64, each frame's place in its row, if a lane has several rows; -1
+            positions: (B, F) int64, each frame's index in its row, if a lane has several rows; -1
                 in the gaps between them, of gap_frames at least.
         Returns:
             (B, F * samples_per_frame) float32 in [-1, 1].
@@ -133,9 +131,8 @@ class CodecDecoder(Network):
         return self.bound_(samples.view(batch, frames * self.samples_per_frame))
 
     def work_bytes(self, num_frames: int) -> int:
-        """Device memory that activations of `num_frames` frames take at most.
-
-        In float32 the workspaces of cuDNN's convolutions too (9.x, H200): where one finds no memory
+        """Return the maximum of device memory for activations of `num_frames` frames. In float32
+        it includes the workspaces of cuDNN's convolutions (9.x, H200): without memory for one
         PyTorch silently takes cuDNN's next choice, which rounds differently.
         """
         x = self.blocks[0].expand.weight.new_empty(0, self.blocks[-1].out_channels)
@@ -149,7 +146,7 @@ class CodecDecoder(Network):
         return round(WORK_SPARE * most * x.itemsize)
 
     def look_up(self, codes: Tensor) -> Tensor:
-        """(B, K, F) codes to (B, F, W): what all of a frame's add together."""
+        """(B, K, F) codes to (B, F, W): the addends of all of a frame together."""
         return F.embedding(codes + self.first_codes, self.codebooks).sum(1)
 
     def bound_(self, samples: Tensor) -> Tensor:
@@ -157,8 +154,8 @@ class CodecDecoder(Network):
         raise NotImplementedError
 
     def checked_tables(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """RoPE's cos and sin for codes (B, K, F). Raises ValueError for another K, no frame, or
-        more than there are positions for.
+        """Return RoPE's cos and sin for codes (B, K, F). Raises ValueError for another K, no
+        frame, or more than there are positions for.
         """
         (_, count, frames), most = codes.shape, len(self.rope_cos)
         if count != self.num_codebooks or not 1 <= frames <= most:

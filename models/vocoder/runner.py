@@ -1,4 +1,4 @@
-"""Rows of codes to rows of samples: what every family does around its vocoder's network.
+"""Rows of codes to rows of samples: the work around a vocoder's network, for every family.
 
 Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. A
 layout arranges the pieces in memory while the network runs: on a CPU each one alone (`RowsAlone`),
@@ -29,13 +29,11 @@ from models.vocoder.network import CodecDecoder
 
 
 class RowsAlone:
-    """The layout on a CPU: every row alone, at its own length.
-
-    A CPU has no cores for the extra work of padding to a common length, and a row's samples then
-    depend on the row alone, bit for bit. The methods are documented in `lanes.py`.
+    """The layout on a CPU: every row alone, at its own length, so a row's samples depend on the
+    row alone, bit for bit. The methods are documented in `lanes.py`.
     """
 
-    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes
+    lane_choices: ClassVar[list[int]] = [1]  # no lanes
     enough_frames = 0  # one row is enough
 
     def __init__(self, network: CodecDecoder) -> None:
@@ -43,36 +41,32 @@ class RowsAlone:
         self.runners: list[GraphRunner[Any]] = []
 
     def use_lanes(self, most: int) -> None:
-        """Nothing to do: there are no lanes."""
+        """Do nothing: there are no lanes."""
 
     def work_bytes(self, most: int) -> int:
-        """None."""
         return 0
 
     def fix_shapes(self) -> None:
-        """Nothing to do: rows are alone."""
+        """Do nothing: rows are alone."""
 
     def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Nothing to do: there are no graphs."""
+        """Do nothing: there are no graphs."""
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
-        """All rows: no batch is better than another."""
+        """Choose all rows: no batch is better than another."""
         return list(range(len(sizes)))
 
     def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Decode rows of codes to the samples of their last `kept` frames."""
         return [
             self._last(self.network(row.T[None]), count)
             for row, count in zip(rows, kept, strict=True)
         ]
 
     def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """Each row's number and its latents."""
         for index, row in enumerate(rows):
             yield index, self.network.latents(row.T[None])[0]
 
     def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Render windows of latents to the samples of their last `kept` frames."""
         return [
             self._last(self.network.render(window[None]), count)
             for window, count in zip(windows, kept, strict=True)
@@ -101,8 +95,8 @@ class VocoderRunner:
         self.is_fixed = False  # whether `fix_shapes` was called
 
     def fix_shapes(self) -> None:
-        """From now on, use shapes that do not depend on the rows, so that a row's samples are the
-        same in any batch: latents are made separately from samples.
+        """From now on, use shapes that do not depend on the rows, so that a row's samples are
+        the same in any batch: latents are made separately from samples.
         """
         self.is_fixed = True
         self.layout.fix_shapes()
@@ -111,7 +105,7 @@ class VocoderRunner:
         """Announce the buckets of up to max_batch rows of up to max_frames frames.
 
         Args:
-            max_reference_frames: of the longest reference before a row; 0 without any.
+            max_reference_frames: of the longest reference before a row, or 0.
         """
         cut = self.network.cut
         longest = whole = max_frames + max_reference_frames
@@ -132,7 +126,7 @@ class VocoderRunner:
         it is better to wait for more rows.
 
         Args:
-            references: reference frames before each row; 0 without any.
+            references: reference frames before each row, or 0.
         """
         if sum(frames) < self.layout.enough_frames:  # usually there are too few
             return []
@@ -181,9 +175,8 @@ class VocoderRunner:
         return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
 
     def _decode_tails(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
-        """Make latents of whole pieces, but samples only of the last `kept` frames.
-
-        Pieces of a row that begin at the same frame share the latents of the longest.
+        """Make latents of whole pieces, but samples only of the last `kept` frames. Pieces of a
+        row that begin at the same frame share the latents of the longest.
         """
         mates: dict[tuple[int, int], list[Slice]] = {}
         for piece in pieces:
@@ -201,14 +194,14 @@ class VocoderRunner:
         return dict(zip(pieces, waves, strict=True))
 
     def _window(self, piece: Slice) -> int:
-        """Latent frames that a piece's samples depend on."""
+        """Return the latent frames that a piece's samples depend on."""
         return min(piece.chunk.num_frames, piece.kept + self.network.context_frames)
 
 
 def vocoder_runner(
     network: CodecDecoder, capturer: Capturer | None, beside: Beside | None = None
 ) -> VocoderRunner:
-    """The runner with the layout of the network's device.
+    """Return the runner with the layout of the network's device.
 
     Args:
         capturer: records the graphs of a GPU; None runs the same shapes eagerly.
@@ -226,5 +219,5 @@ def _codes(rows: list[Tensor], piece: Slice) -> Tensor:
 
 
 def _moved(front: Tensor, row: Tensor) -> Tensor:
-    """A reference on its row's device, without waiting for the device's queue."""
+    """Copy a reference to its row's device, without waiting for the device's queue."""
     return front if front.device == row.device else to_device(front, row.device, front.dtype)

@@ -1,4 +1,4 @@
-"""Sizes that all vocoders have in common, and how far their convolutions reach back."""
+"""Sizes that all vocoders have in common, and the reach of their convolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 
 @dataclass(frozen=True)
 class DecoderSizes:
-    """What a family's config must say, and what follows from it. Frames are of codes."""
+    """The sizes in a family's config, and those that follow from them. Frames are of codes."""
 
     sample_rate_hz: RateHz
     num_codebooks: ManyCodebooks
@@ -42,16 +42,14 @@ class DecoderSizes:
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
-        """Entries of each codebook."""
         return (self.semantic_codes, *[self.residual_codes] * (self.num_codebooks - 1))
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
         return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
 
     def _reaches(self) -> Iterator[Fraction]:
-        """How many frames back each convolution after the transformer reaches."""
+        """Yield the reach of each convolution after the transformer, in frames."""
         rate = 1  # steps per frame
         for ratio in self.upsampling_ratios:
             rate *= ratio
@@ -65,13 +63,13 @@ class DecoderSizes:
 
     @property
     def context_frames(self) -> int:
-        """Latent frames before its own that a frame's samples depend on after the transformer."""
+        """Earlier latent frames that a frame's samples depend on after the transformer."""
         return math.ceil(sum(self._reaches(), Fraction()))
 
     @property
     def gap_frames(self) -> int:
-        """Frames of zeros between two rows that are stored one after the other: as many as the
-        convolution that looks back furthest, in frames, must find after the row before. Less than
-        `context_frames`, because every layer finds zeros there anew.
+        """Frames of zeros between two rows that are stored one after the other: the reach of the
+        convolution that looks back furthest. Less than `context_frames`, because every layer
+        finds zeros there anew.
         """
         return math.ceil(max(Fraction(PRE_KERNEL - 1), *self._reaches()))

@@ -29,27 +29,23 @@ class CodecTable(Table):
     UNIT: ClassVar[Sequence[str]]  # of a residual unit: Snake, convolution, Snake, convolution
 
     def snake(self, theirs: str, ours: str, channels: int, stream: Sequence[str]) -> None:
-        """A Snake of x and the sum of the biases `stream`."""
+        """Add a Snake of x and the sum of the biases `stream`."""
         raise NotImplementedError
 
     def hold_conv(self, theirs: str, *shape: int, outputs: int | None = None) -> None:
-        """A convolution's weight and bias."""
         self.hold_affine(theirs, *shape, outputs=outputs)
 
     def hold_affine(self, theirs: str, *shape: int, outputs: int | None = None) -> None:
-        """A weight and a bias."""
         self.hold(f"{theirs}.weight", *shape)
         self.hold(f"{theirs}.bias", outputs or shape[0])
 
     def conv(self, theirs: str, ours: str, way: str, *shape: int, stride: int = 0) -> None:
-        """A convolution with its bias."""
         self.hold_conv(theirs, *shape)
         numbers = (stride,) if stride else ()
         self.make(f"{ours}.weight", way, f"{theirs}.weight", numbers=numbers)
         self.make(f"{ours}.bias", "rows", f"{theirs}.bias")
 
     def convnext(self, theirs: str, ours: str, channels: int) -> None:
-        """A ConvNeXt block."""
         self.hold_affine(f"{theirs}.dwconv.conv", channels, 1, KERNEL)
         self.make(f"{ours}.depthwise.weight", "columns", f"{theirs}.dwconv.conv.weight")
         self.make(f"{ours}.depthwise.bias", "rows", f"{theirs}.dwconv.conv.bias")
@@ -63,12 +59,8 @@ class CodecTable(Table):
     def units(
         self, theirs: str, first: int, ours: str, channels: int, stream: Sequence[str]
     ) -> list[str]:
-        """The residual units `first`, ... of a block.
-
-        Args:
-            stream: the biases that the activations lack before these units.
-        Returns:
-            The biases that they lack after them.
+        """Add the residual units `first`, ... of a block. `stream`: the biases that the
+        activations lack before these units. Return the biases that they lack after them.
         """
         found = list(stream)
         for unit in range(len(DILATIONS)):
@@ -84,7 +76,6 @@ class CodecTable(Table):
         return found
 
     def upsample(self, theirs: str, config: DecoderSizes) -> None:
-        """The blocks at latent width."""
         latent = config.latent_dim
         for index, ratio in enumerate(config.upsampling_ratios):
             old, new = f"{theirs}.{index}", f"upsample.{index}"
@@ -98,7 +89,7 @@ class CodecTable(Table):
         channels = config.decoder_dim
         self.hold_conv(f"{theirs}.0.conv", channels, config.latent_dim, KERNEL)
         self.make("first_conv.weight", "columns", f"{theirs}.0.conv.weight")
-        stream = [f"{theirs}.0.conv.bias"]  # what the activations lack
+        stream = [f"{theirs}.0.conv.bias"]  # biases that the activations lack
         for index, rate in enumerate(config.upsample_rates):
             old, new, half = f"{theirs}.{index + 1}.block", f"blocks.{index}", channels // 2
             self.snake(f"{old}.0", f"{new}.snake", channels, stream)

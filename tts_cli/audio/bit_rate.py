@@ -1,7 +1,7 @@
 """Bit rates of lossy formats, as options of libsndfile.
 
 libsndfile takes a compression level between 0 and 1, whose meaning differs between formats. MP3
-gets a constant bit rate. Opus and Vorbis vary around theirs.
+gets a constant bit rate; Opus and Vorbis vary around theirs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _NOMINAL = b"\x01vorbis", 20  # start of Vorbis' first header, and the place of 
 
 
 def mp3_kbps(rate_hz: int) -> tuple[int, ...]:
-    """Return the bit rates that MP3 has at a sample rate."""
     if rate_hz >= 32_000:
         return MPEG1_KBPS
     highest = 160 if rate_hz >= 16_000 else 64
@@ -31,7 +30,7 @@ def mp3_kbps(rate_hz: int) -> tuple[int, ...]:
 
 
 def check_bit_rate(format: str, rate_hz: int, kbps: int | None) -> None:
-    """Raise UsageError if a format has no such bit rate at this sample rate."""
+    """Raise UsageError if a format does not support a bit rate at this sample rate."""
     if kbps is None:
         return
     if format == "mp3" and kbps not in (known := mp3_kbps(rate_hz)):
@@ -63,7 +62,7 @@ def encoder_options(format: str, rate_hz: int, kbps: int | None) -> dict[str, An
 
 
 def _vorbis_level(rate_hz: int, kbps: int) -> float:
-    """Return the compression level with a nominal bit rate, by bisection."""
+    """Return the compression level for a nominal bit rate, by bisection."""
     low, high = 0.0, MAX_LEVEL
     for _ in range(_STEPS):
         middle = (low + high) / 2

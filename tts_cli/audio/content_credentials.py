@@ -1,8 +1,8 @@
 """Content Credentials (C2PA): a signed statement inside a file that its audio was generated.
 
-The manifest is signed with a key and a certificate from a file of the user. It has no time, because
-that would need a server. WAV, FLAC, MP3 and M4B can contain it; Ogg cannot.
-Source: C2PA specification 2.2; `trainedAlgorithmicMedia` is of the IPTC's digital source types.
+The manifest is signed with a key and a certificate from a file of the user. It has no time stamp,
+which would need a server. WAV, FLAC, MP3 and M4B can contain it; Ogg cannot.
+Source: C2PA specification 2.2; `trainedAlgorithmicMedia` is one of the IPTC's digital source types.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _KEYS = {"secp256r1": "es256", "secp384r1": "es384", "secp521r1": "es512"}
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a file states about itself."""
-
-    is_valid: bool  # the file is as it was signed
+    is_valid: bool  # the file is unchanged
     is_trusted: bool  # its signer is on a trust list
     signer: str
     source_type: str | None
@@ -74,7 +72,7 @@ class Signer:
         return target.getvalue()
 
     def sign_file(self, path: Path, title: str) -> None:
-        """Add credentials to a file. Raises RowError; the file stays as it was."""
+        """Add credentials to a file. Raises RowError; the file is then unchanged."""
         with atomic_path(path) as part, open(path, "rb") as source, open(part, "x+b") as target:
             self._sign(source, target, path.suffix.removeprefix("."), title)
 
@@ -96,14 +94,13 @@ class Signer:
 
 
 def check_markable(format: str) -> None:
-    """Raise UsageError if files of a format cannot have credentials."""
     if format not in MIME_TYPES:
         known = ", ".join(name for name in MIME_TYPES if name != "m4b")
         raise UsageError(f"--mark c2pa: {format} cannot contain it", f"use --format {known}")
 
 
 def read_credentials(path: Path) -> Credentials | None:
-    """Return the credentials of a file; None: it has none. Raises SetupError, OSError."""
+    """Return the credentials of a file, or None. Raises SetupError, OSError."""
     c2pa = extras.load("mark", "c2pa-python", "mark verify")
     format = MIME_TYPES.get(path.suffix.lower().removeprefix("."))
     if format is None:
@@ -132,9 +129,9 @@ def read_credentials(path: Path) -> Credentials | None:
 
 
 def new_key_file() -> bytes:
-    """Return a PEM file with a new key and certificates that nobody else knows.
+    """Return a PEM file with a new key and certificates, which are stored nowhere else.
 
-    A certificate that signs itself is not valid for C2PA, so an own root signs it.
+    C2PA refuses a certificate that signs itself, so a new root signs it.
     """
     extras.load("mark", "c2pa-python", "mark key")
     from cryptography import x509

@@ -29,12 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Encodes the audio of takes with the settings of a run; any thread may use it.
+    """Encodes the audio of takes with the settings of a run; any thread may use it. Raises
+    UsageError, SetupError, see `check_format`.
 
     Args:
         native_rate_hz: sample rate of the samples.
-    Raises:
-        UsageError, SetupError: format, subtype and rate are not possible; see `check_format`.
     """
 
     def __init__(self, config: RunConfig, native_rate_hz: int) -> None:
@@ -54,8 +53,8 @@ class Encoder:
         self.has_codes = config.save_codes
 
     def delivery_hash_of(self, pace: FilePace = AS_SYNTHESIZED) -> str:
-        """Return the hash that two files of the same speech with this pace share if they have the
-        same format and post-processing.
+        """Return a hash that is equal for files of the same speech with this pace if they have
+        the same format and post-processing.
         """
         if pace == AS_SYNTHESIZED:
             return self._usual_hash
@@ -85,16 +84,12 @@ class Encoder:
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, used only if the run saves codes.
-            tags: title, voice and comment of the file.
-            pace: of the file.
         Raises:
             RowError: the samples are empty or not finite.
         """
 
         def make(treatment: PostProcessing) -> tuple[bytes, PostProcessReport | None]:
-            """Return a file, and what was done to its samples; None: they were resampled at
-            most.
-            """
+            """Return a file, and the changes to its samples; None: at most resampled."""
             applied, rates_hz = None, (self.native_rate_hz, self.rate_hz)
             if treatment.is_none or not len(samples):
                 processed = resample(samples, *rates_hz)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AudioFormat(NamedTuple):
-    """A format of files. `config.SUBTYPES` has its name and sample formats."""
+    """A file format. `config.SUBTYPES` has its name and sample formats."""
 
     media_type: str  # the part after audio/
     container: str  # libsndfile's name
@@ -60,12 +60,11 @@ NO_TAGS = Tags(software="")
 
 
 def check_format(format: str, subtype: str, rate_hz: int, kbps: int | None = None) -> str:
-    """Check that audio can be written in a format, before any is synthesized.
+    """Check that audio can be written in a format, before any is synthesized. Return the subtype to
+    use; lossy formats have their own.
 
     Args:
         kbps: bit rate of a lossy format; None: the format's own.
-    Returns:
-        The subtype that will be used; lossy formats have their own.
     Raises:
         UsageError: the format does not support the sample rate or the bit rate.
         SetupError: libsndfile is too old for the format.
@@ -93,7 +92,7 @@ def check_format(format: str, subtype: str, rate_hz: int, kbps: int | None = Non
 def resample(
     samples: Samples, native_rate_hz: int, rate_hz: int, *, is_clipped: bool = True
 ) -> Samples:
-    """Change the sample rate; (n,) in, (n * rate / native,) out.
+    """Change the sample rate: (n,) to (n * rate / native,).
 
     Args:
         is_clipped: clip samples to [-1, 1] first.
@@ -115,15 +114,12 @@ def encode(
     tags: Tags = NO_TAGS,
     kbps: int | None = None,
 ) -> bytes:
-    """Encode a mono file.
+    """Encode a mono file. Raises RowError: the samples are empty or not finite.
 
     Args:
         samples: (n,) float32, clipped to [-1, 1], or int16.
         subtype: as `check_format` returned it.
-        tags: title, voice and comment of the file.
         kbps: bit rate of a lossy format; None: the format's own.
-    Raises:
-        RowError: the samples are empty or not finite.
     """
     assert samples.ndim == 1, samples.shape
     if not len(samples):
@@ -161,7 +157,6 @@ def encode_codes(codes: Samples) -> bytes:
 
 def to_int16(samples: Samples) -> Samples:
     """Clip to [-1, 1], scale by 32767 and round half to even; int16 passes through.
-
     `vocoder.to_int16` does the same on the device.
     """
     import numpy as np

@@ -1,6 +1,6 @@
 """Measure a finished audio file as its recipient does: decoded, from the file's own bytes.
 
-The file is read in blocks, so that a chapter of hours needs as much memory as a short one.
+The file is read in blocks, so that a chapter of hours needs as little memory as a short one.
 """
 
 from __future__ import annotations
@@ -41,16 +41,11 @@ class AudioFacts:
     mp3_kbps: tuple[int, ...] = ()  # bit rates of the frames; several: not constant
 
     def level_db(self, measure: str) -> float | None:
-        """Return the level by `rms` or `lufs`."""
         return self.rms_dbfs if measure == "rms" else self.lufs
 
 
 def inspect(source: Path | BinaryIO) -> AudioFacts:
-    """Decode and measure a file.
-
-    Raises:
-        OSError, soundfile.LibsndfileError: it cannot be read.
-    """
+    """Decode and measure a file. Raises OSError, soundfile.LibsndfileError: it cannot be read."""
     with soundfile.SoundFile(source) as file:
         rate_hz, step = file.samplerate, round(FLOOR_STEP_S * file.samplerate)
         rms, loudness = Meter(rate_hz, "rms"), Meter(rate_hz, "lufs")
@@ -90,7 +85,7 @@ def _highest(samples: Array) -> float:
 
 
 def _frame_rates(source: Path | BinaryIO) -> tuple[int, ...]:
-    """Return the bit rates of an MP3's frames, without the first one, which may hold a table."""
+    """Return the bit rates of an MP3's frames, without the first one, which may contain a table."""
     if isinstance(source, Path):
         with open(source, "rb") as file:
             return _frame_rates(file)
@@ -107,7 +102,7 @@ def _frame_rates(source: Path | BinaryIO) -> tuple[int, ...]:
 
 
 def _frame(file: BinaryIO, place: int) -> tuple[int, int] | None:
-    """Return the bit rate and the length of the frame at a place; None: there is none."""
+    """Return the bit rate and the length of the frame at a byte offset, or None."""
     file.seek(place)
     head = file.read(4)
     if len(head) < 4 or head[0] != 255 or head[1] & 0xE6 != 0xE2:  # sync, layer III

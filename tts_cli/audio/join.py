@@ -3,8 +3,7 @@
 The silence at a piece's ends is random, so it is cut to a short margin. The pause depends on the
 boundary alone and includes these margins. A window is silent 50 dB below the loudest window or
 below -60 dBFS, by its RMS without its mean, because a voice may have a DC offset. The start of the
-first piece and the end of the last one do not change. Cut edges fade to zero, which avoids
-clicks.
+first piece and the end of the last one do not change. Cut edges fade to zero, which avoids clicks.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Pauses:
     word: float = 0.0
 
     def seconds(self, boundary: Boundary) -> float:
-        """Return the pause of a boundary."""
         found: float = getattr(self, boundary.label)
         return found
 
@@ -56,14 +54,13 @@ def join(
     lead_s: float | None = None,
     tail_s: float | None = None,
 ) -> tuple[Array, list[JoinedPart]]:
-    """Join the samples of pieces.
+    """Join the samples of pieces. Return (n,) samples of the same dtype, and the position of every
+    piece.
 
     Args:
         parts: each (n,), all float32 in [-1, 1] or all int16.
         pauses_s: silence after each piece but the last.
         lead_s, tail_s: seconds of silence at both ends; None: as in the first and last piece.
-    Returns:
-        (n,) samples of the same dtype, and the position of every piece.
     """
     if len(pauses_s) != len(parts) - 1:
         raise ValueError(f"{len(parts)} parts have {len(pauses_s)} pauses between them")
@@ -107,7 +104,7 @@ def joined_pieces(
     Args:
         parts: each (n,).
         pauses: samples of silence after each piece but the last.
-        outer: samples that stay outside of the margin at the start of the first piece and at the
+        outer: samples outside of the margin that stay at the start of the first piece and at the
             end of the last one; None: all.
     """
     fade, existing = round(FADE_S * rate_hz), 0
@@ -165,8 +162,6 @@ def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class TrimmedPart:
-    """The part of a piece that is used, in samples."""
-
     start: int
     end: int
     silence_before: int  # inside of the part
@@ -181,7 +176,6 @@ def trim_to_speech(samples: Array, rate_hz: int) -> TrimmedPart:
 
 
 def fade_in_(samples: Array) -> None:
-    """Fade samples in from zero, in place."""
     ramp = (np.arange(len(samples), dtype=np.float32) + 0.5) / max(1, len(samples))
     faded = samples * (0.5 - 0.5 * np.cos(np.pi * ramp))
     samples[:] = np.rint(faded) if samples.dtype == np.int16 else faded

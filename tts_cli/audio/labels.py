@@ -19,7 +19,6 @@ MAX_TRACKS = 99
 
 
 def labels(texts: Sequence[TimedText], form: str) -> str:
-    """Return the labels of texts as `audacity` or `reaper`."""
     if form == "audacity":
         lines = (f"{one.start_s:.6f}\t{one.end_s:.6f}\t{_line(one.text)}\n" for one in texts)
         return "".join(lines)
@@ -33,11 +32,7 @@ def labels(texts: Sequence[TimedText], form: str) -> str:
 
 
 def cue_sheet(title: str, author: str, tracks: Sequence[tuple[str, str]]) -> str:
-    """Return a cue sheet of files that are played one after the other.
-
-    Args:
-        tracks: name of the file and title.
-    """
+    """Return a cue sheet of consecutive files. `tracks`: name of the file and title."""
     lines = [f'TITLE "{_quoted(title)}"']
     lines += [f'PERFORMER "{_quoted(author)}"'] if author else []
     for number, (name, track) in enumerate(tracks, 1):

@@ -34,7 +34,6 @@ def measure(samples: Array, audio_s: float) -> Levels:
 
     Args:
         samples: (n,) float32 in [-1, 1] or int16, n >= 1.
-        audio_s: length of the samples.
     """
     unit = INT16_UNIT if samples.dtype == np.int16 else 1.0
     window = max(1, round(WINDOW_S * len(samples) / audio_s))
@@ -60,9 +59,7 @@ def measure(samples: Array, audio_s: float) -> Levels:
 
 
 def _energies(samples: Array, window: int) -> tuple[Array, float]:
-    """Return (n // window,) float64 sums of squares, and the sum for the samples after these
-    windows.
-    """
+    """Return (n // window,) float64 sums of squares, and the sum for the remaining samples."""
     whole = len(samples) // window * window
     energies = np.empty(whole // window)
     block = BLOCK_WINDOWS * window
@@ -76,9 +73,7 @@ def _energies(samples: Array, window: int) -> tuple[Array, float]:
 
 
 def _silences(is_silent: Array) -> tuple[int, int, int]:
-    """Return the lengths of the runs of True in (n,) bool: at the start, the longest inside, at the
-    end.
-    """
+    """Return the lengths of runs of True in (n,) bool: at the start, longest inside, at the end."""
     starts, ends = runs(is_silent)
     lengths = ends - starts
     first = last = 0

@@ -45,8 +45,6 @@ SUSPECT_DB = 0.5  # a larger deviation from the target is reported
 
 @dataclass(frozen=True)
 class LevelTarget:
-    """The value of `--loudness`."""
-
     by: str  # lufs, or rms of the whole file
     level_db: float
     ceiling_dbtp: float
@@ -54,14 +52,13 @@ class LevelTarget:
 
     @classmethod
     def of(cls, text: str) -> LevelTarget:
-        """Parse a value of the flag that `RunConfig` has validated."""
         return NAMED.get(text) or cls("lufs", float(text), CEILING_DBTP)
 
 
 NAMED = {
     "ebu": LevelTarget("lufs", -23.0, CEILING_DBTP),
     "podcast": LevelTarget("lufs", -16.0, CEILING_DBTP),
-    # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
+    # ACX: an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
     "acx": LevelTarget("rms", -20.0, ACX_CEILING_DBTP, floor_dbfs=-60.0),
 }
 
@@ -81,7 +78,7 @@ class LoudnessReport:
     floor_dbfs: float | None = None
 
     def misses(self, target: LevelTarget) -> list[Remark]:
-        """Return remarks where the audio does not meet the target."""
+        """Return remarks if the audio misses the target."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
             text = f"loudness {self.after_db:.1f} dB instead of {target.level_db:g}"
@@ -125,7 +122,7 @@ def level(samples: Array, rate_hz: int, target: LevelTarget) -> tuple[Array, Lou
 def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
     """Return the measure and the level of (n,) samples; a level of None: silence.
 
-    The measure is loudness (LUFS), or RMS (dBFS) on request and where the audio is shorter than the
+    The measure is loudness (LUFS), or RMS (dBFS) on request and if the audio is shorter than the
     gate. Audio below the gate of -70 LUFS is silent.
     """
     if by == "rms" or len(samples) < GATE_S * rate_hz:
@@ -136,8 +133,8 @@ def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
 def block_lufs(samples: Array, rate_hz: int) -> list[float]:
     """Return the loudness of each gating block of (n,) samples: 0.4 s long, one every 0.1 s.
 
-    They are resampled for the meter: near half the sample rate its filters are inaccurate, which is
-    0.05 dB of speech at 24 kHz and 0.3 dB at 8 kHz.
+    They are resampled for the meter: near half the sample rate its filters are inaccurate, by 0.05
+    dB for speech at 24 kHz and 0.3 dB at 8 kHz.
     """
     import pyloudnorm
 
@@ -172,7 +169,6 @@ class Meter:
         self._blocks: list[float] = []
 
     def add(self, samples: Array) -> None:
-        """Add the next samples."""
         values = samples.astype(np.float64)
         self._length += len(values)
         self._energy += float(values @ values)
@@ -184,7 +180,6 @@ class Meter:
             self._measure()
 
     def level_db(self) -> float | None:
-        """Return the level of all samples."""
         if self._by == "rms" or self._length < GATE_S * self._rate_hz:
             power = self._energy / max(1, self._length)
             return 10 * math.log10(power) if power > 0 else None
@@ -192,8 +187,8 @@ class Meter:
         return gated_lufs(self._blocks)
 
     def _measure(self) -> None:
-        """Measure the blocks of the waiting samples. The last ones are measured again with the next
-        samples, because the filters need some time before the first new block.
+        """Measure the blocks of the waiting samples. The last ones are measured again with the
+        next samples, because the filters need some time before the first new block.
         """
         stretch = np.concatenate(self._waiting)
         steps = len(stretch) // self._step
@@ -220,8 +215,7 @@ def true_peak_dbtp(samples: Array, rate_hz: int) -> float | None:
 
 def floor_dbfs(samples: Array, rate_hz: int) -> float | None:
     """Return the RMS of the quietest 0.05 s, which in speech is the noise between its sounds.
-
-    Digital silence (pauses, padding) does not count. None: there is nothing else.
+    Digital silence (pauses, padding) does not count; None: no other samples.
     """
     step = round(FLOOR_STEP_S * rate_hz)
     whole = len(samples) // step * step
@@ -239,15 +233,14 @@ def floor_of_powers(powers: Array) -> float | None:
 
 
 def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tuple[Array, float]:
-    """Limit the true peak of (n,) float32 samples to a ceiling.
+    """Limit the true peak of (n,) float32 samples to a ceiling. Return (n,) float32 samples, and
+    the largest reduction in dB.
 
     Around every peak that is too high the gain falls to the required value and rises again,
     smoothly and starting before the peak. All other samples stay the same.
 
     Args:
         peaks: (n,) their `oversampled_peaks`.
-    Returns:
-        (n,) float32 samples, and the largest reduction in dB.
     """
     ceiling = _factor(ceiling_dbtp)
     if peaks.max() <= ceiling:

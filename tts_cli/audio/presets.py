@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 
 class LimitCheck(NamedTuple):
-    """One limit of a preset and a file's value."""
-
     name: str
     value: str
     limit: str
@@ -69,12 +67,7 @@ class Preset:
         return setting != "loudness" or bool(value == self.settings[setting])
 
     def next_target(self, target: LevelTarget, facts: AudioFacts) -> LevelTarget | None:
-        """Return the target of another attempt; None: no other target would help.
-
-        Args:
-            target: of this attempt.
-            facts: of the encoded file.
-        """
+        """Return the target of another attempt, by this one's; None: none would help."""
         level_db, better = facts.level_db(self.measure), target
         over_db = (facts.peak_dbtp or self.peak_dbtp) - self.peak_dbtp
         if over_db > 0:
@@ -85,7 +78,6 @@ class Preset:
         return None if better == target else better
 
     def checks(self, facts: AudioFacts) -> list[LimitCheck]:
-        """Compare a file with every limit."""
         kbps = facts.mp3_kbps[0] if len(facts.mp3_kbps) == 1 else 0
         found = [
             _one_of("format", facts.format, self.formats),
@@ -107,7 +99,7 @@ class Preset:
         return found
 
     def misses(self, facts: AudioFacts) -> list[Remark]:
-        """Return remarks where a file does not meet the limits."""
+        """Return remarks if a file misses the limits."""
         return [
             Remark(
                 Kind.NOISE_FLOOR if one.name == "noise floor" else Kind.LEVEL,
@@ -143,7 +135,6 @@ class Preset:
 
 @cache
 def preset_of(name: str) -> Preset:
-    """Return the preset of this name."""
     table = read_table(Path(__file__).with_suffix(".toml"))[name]
     settings, limits = _with_tuples(table["settings"]), _with_tuples(table["limits"])
     return Preset(name, settings, **limits)

@@ -1,7 +1,7 @@
 """Change the pace of speech without its pitch: waveform similarity overlap-add (WSOLA).
 
 Windows of 30 ms are taken from the input at the new pace and added with half a window of overlap.
-Each one is moved by up to 10 ms, to where it continues the one before it best, so that the periods
+Each one is moved by up to 10 ms, to where it best continues the one before it, so that the periods
 of a voice stay whole.
 Source: W. Verhelst and M. Roelands, ICASSP 1993.
 """

@@ -4,7 +4,7 @@ Written without pysubs2, which removes braces from a text as markup.
 
 The start and end of a text are exact, and so are those of its pieces if it was split. A text longer
 than a screen becomes several cues; the times between them are estimated (`pacing.py`). A note at
-the start of a WebVTT file lists the estimated times; SRT has no place for one.
+the start of a WebVTT file lists the estimated times; SRT has no notes.
 """
 
 from __future__ import annotations
@@ -80,12 +80,7 @@ def split_at_parts(
 
 
 def subtitles(texts: Iterable[TimedText], format: str) -> str:
-    """Return the content of a subtitle file.
-
-    Args:
-        texts: in order, without overlaps.
-        format: srt or vtt.
-    """
+    """Return a subtitle file (`srt` or `vtt`) of texts in order, without overlaps."""
     is_vtt = format == "vtt"
     point = "." if is_vtt else ","
     found = [cue for text in texts for cue in cues(text)]

@@ -32,8 +32,6 @@ _WAV_NAMES = {  # in the order of the chunk
 
 @dataclass(frozen=True)
 class Tags:
-    """The texts of one file; empty ones are left out."""
-
     title: str = ""  # the row's id, or the chapter's title
     artist: str = ""  # the voice
     album: str = ""  # the book
@@ -42,7 +40,6 @@ class Tags:
 
     @classmethod
     def of_row(cls, row_id: str, voice: str | None, comment: str) -> Tags:
-        """Return the tags of a row's file."""
         return cls(row_id, voice_label(voice) or "", comment=comment)
 
     def texts(self) -> dict[str, str]:
@@ -51,8 +48,8 @@ class Tags:
 
 
 def comment_of(info: ModelInfo) -> str:
-    """Return the comment on a model's speech, from the model's files. Their path is left out: it is
-    private, and differs between machines.
+    """Return the comment on a model's speech, from the model's files. Their path is left out: it
+    is private, and differs between machines.
     """
     return comment_of_model(vars(info))
 
@@ -71,7 +68,6 @@ def wav_chunk(tags: Tags) -> bytes:
 
 @lru_cache(maxsize=64)  # all but the title are the same from row to row
 def _wav_text(name: bytes, text: str) -> bytes:
-    """Return the chunk of one field; empty if its text is."""
     data = _plain(text).encode() + b"\0"
     padding = b"\0" * (len(data) % 2)
     return name + struct.pack("<I", len(data)) + data + padding if len(data) > 1 else b""

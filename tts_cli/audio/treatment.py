@@ -32,7 +32,7 @@ SLOT_TOLERANCE_S = 0.01
 
 @dataclass(frozen=True)
 class PostProcessReport:
-    """What was done to one row's samples, with the field names of the journal."""
+    """The changes to one row's samples, with the field names of the journal."""
 
     highpass_hz: float | None = None  # frequency of the high-pass filter
     trimmed_start_s: float = 0.0  # silence cut off at the start
@@ -51,12 +51,10 @@ class PostProcessReport:
         return self.pad_start_s - self.trimmed_start_s / self.speed
 
     def length_s(self, samples_s: float) -> float:
-        """Return the length of the file of samples of this length."""
         kept_s = samples_s - self.trimmed_start_s - self.trimmed_end_s
         return self.pad_start_s + kept_s / self.speed + self.pad_end_s
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a flat dict, as in a line of the journal."""
         values = asdict(self)
         level = values.pop("level")
         if not self.is_own_pace:
@@ -69,8 +67,6 @@ class PostProcessReport:
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """The post-processing of every row of a run."""
-
     highpass_hz: float | None = None
     is_trimmed: bool = False
     pad_s: tuple[float, float] = (0.0, 0.0)  # silence before and after
@@ -82,7 +78,6 @@ class PostProcessing:
 
     @classmethod
     def of(cls, config: RunConfig) -> PostProcessing:
-        """Return the post-processing of a run's settings."""
         return cls(
             config.highpass,
             config.trim,
@@ -92,8 +87,8 @@ class PostProcessing:
         )
 
     def hashed_values(self) -> dict[str, Any]:
-        """Return the values that tell two files of the same speech apart, by the names in their
-        hash. A step that is not used has None, and the hash does not contain it.
+        """Return the values in which two files of the same speech can differ, by the names in
+        their hash. A step that is not used has None, and the hash does not contain it.
         """
         target, pace = self.target, self.pace
         return {
@@ -169,12 +164,11 @@ class PostProcessing:
         return np.asarray((2 * noise - 1) * peak, np.float32)
 
     def misses(self, applied: PostProcessReport) -> list[Remark]:
-        """Return remarks where a row's audio does not meet the requested level."""
+        """Return remarks if a row's audio misses the requested level."""
         return [] if self.target is None else applied.level.misses(self.target)
 
     @staticmethod
     def slot_misses(applied: PostProcessReport, samples_s: float) -> list[Remark]:
-        """Return a remark if a row does not fit into its time."""
         length_s, fit_s = applied.length_s(samples_s), applied.fit_s
         if fit_s is None or length_s <= fit_s + SLOT_TOLERANCE_S:
             return []
@@ -190,7 +184,6 @@ def trim(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 def _cut(samples: Array, start: int, end: int, rate_hz: int) -> Array:
-    """Return a segment of samples, faded at cut ends."""
     segment: Array = samples[start:end].copy()
     fade = round(FADE_S * rate_hz)
     if start > 0:
@@ -209,15 +202,11 @@ def require_levels(flag: str) -> None:
 
 
 def highpass(samples: Array, rate_hz: int, cutoff_hz: float) -> Array:
-    """Attenuate frequencies below a cutoff, by 6 dB there.
+    """Attenuate frequencies below a cutoff, by 6 dB there: (n,) float32 to (n,) float32, which may
+    exceed [-1, 1].
 
     The filter runs forwards and backwards: it adds no delay, and a DC offset makes no thump at the
     first sample.
-
-    Args:
-        samples: (n,) float32.
-    Returns:
-        (n,) float32; may exceed [-1, 1].
     """
     # Long enough for the filter's own transient to decay.
     pad = min(len(samples) - 1, round(3 * rate_hz / cutoff_hz))

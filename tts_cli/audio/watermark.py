@@ -1,8 +1,8 @@
 """A watermark in the sound: Perth's implicit network, with the weights of its package.
 
 A residual is added to the magnitudes of the spectrum below 2 kHz; a second network detects it, also
-after encoding. It says only that it is there. The package's own code is not used, because it needs
-librosa and torchaudio; its weights are read as tensors only.
+after encoding. It has no content except its presence. The package's own code is not used, because
+it needs librosa and torchaudio; its weights are read as tensors only.
 
 Source: resemble-perth 1.0.1 (MIT): 32 kHz, windows of 2048, hops of 320, six layers of convolution.
 """
@@ -90,7 +90,7 @@ class Watermark:
 
     @torch.inference_mode()
     def score(self, samples: Array, rate_hz: int) -> float:
-        """Return how likely (n,) float32 samples have the watermark, 0 to 1."""
+        """Return the likelihood that (n,) float32 samples have the watermark, 0 to 1."""
         if len(samples) < MIN_S * rate_hz:
             return 0.0
         plain = torch.from_numpy(resample(samples, rate_hz, RATE_HZ).astype(np.float32))

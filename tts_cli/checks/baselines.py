@@ -25,7 +25,7 @@ MIN_ROWS = 8  # of a voice
 MIN_LETTERS = 20  # the length of shorter texts varies too much
 STOP_LETTERS = 3.0  # that take as long as a stop inside a text
 _JOINT_SLACK_S = 0.3  # silence that the ends of two parts add to a joint
-_IDEOGRAPH_LETTERS = 3.0  # that take as long as one sign of a script of syllables or words
+_IDEOGRAPH_LETTERS = 3.0  # that take as long as one syllabic or logographic character
 _NORMAL_MAD = 1.4826  # standard deviation of a normal distribution, in MADs (median deviations)
 _NORMAL_QUARTILE = 0.6745  # quartile of a normal distribution, in standard deviations
 _IDEOGRAPH = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'hangul')}]")
@@ -35,8 +35,6 @@ _STOP = re.compile(
 
 
 class RobustStats(NamedTuple):
-    """Location and scale of numbers."""
-
     median: float
     spread: float  # robust standard deviation
 
@@ -55,7 +53,6 @@ class RobustStats(NamedTuple):
         return cls(middle, (quantiles(numbers, n=4)[2] - middle) / _NORMAL_QUARTILE)
 
     def off(self, value: float) -> float:
-        """Return the difference of a value from the median, in deviations."""
         return (value - self.median) / max(self.spread, 1e-9)
 
 
@@ -83,8 +80,8 @@ def letters_per_second(take: JournalEntry) -> float | None:
 
 
 def pace(take: JournalEntry) -> float | None:
-    """Return the same with stops counted as letters, and signs of scripts of syllables or words
-    counted as several.
+    """Return the same with stops counted as letters, and characters of syllabic or logographic
+    scripts counted as several.
     """
     seconds = speech_s(take)
     if seconds is None:
@@ -97,8 +94,8 @@ def pace(take: JournalEntry) -> float | None:
 
 
 def speech_s(take: JournalEntry) -> float | None:
-    """Return seconds of speech, without silence at the ends and between parts; None for short and
-    unknown texts.
+    """Return seconds of speech, without silence at the ends and between parts; None for short
+    and unknown texts.
     """
     if take.finish_reason is Finish.WORDLESS or (take.letters or 0) < MIN_LETTERS:
         return None
@@ -117,26 +114,23 @@ def unexpected_silence_s(take: JournalEntry) -> float:
 
 
 def _gaps_s(take: JournalEntry) -> list[float]:
-    """Return the pauses between the parts of a take."""
     places = zip(take.parts, take.parts[1:], strict=False)
     return [max(0.0, after["start_s"] - part["end_s"]) for part, after in places]
 
 
 def num_letters(transcript: Transcript) -> tuple[int, int]:
-    """Return the number of letters of the text and of the transcript."""
     wanted = sum(len(one.wanted.replace(" ", "")) for one in transcript.segments)
     return wanted, sum(len(one.heard.replace(" ", "")) for one in transcript.segments)
 
 
 def length_ratio(transcript: Transcript) -> float:
-    """Return letters of the transcript divided by letters of the text."""
     wanted, heard = num_letters(transcript)
     return heard / wanted if wanted else 1.0
 
 
 def voice_of(take: JournalEntry) -> Hashable:
-    """Return a key of the takes that should sound alike: those of a name, a recording, a row that
-    others follow, or a description.
+    """Return a key of the takes that should sound alike: those of a name, a recording, a row
+    that others follow, or a description.
     """
     for name in ("voice", "ref_sha256", "anchor", "instruct"):
         if value := getattr(take, name):
@@ -158,8 +152,6 @@ def _recognizer_of(one: Evidence) -> Hashable:
 
 
 class VoiceMeasure(NamedTuple):
-    """A measure of takes that are compared with each other."""
-
     measure: Callable[[Evidence], float | None]
     key: Callable[[Evidence], Hashable]  # of the takes to compare with
     is_error: bool = False  # of a recognizer; a voice with few rows is compared with all voices
@@ -191,11 +183,7 @@ _UNKNOWN = RobustStats(1.0, math.inf)  # of errors: any value is usual
 
 
 class VoiceBaselines:
-    """Usual values of every voice.
-
-    Args:
-        takes: the current takes of a folder; those that are not ok do not count.
-    """
+    """Usual values of every voice, by the takes of a folder that are current and ok."""
 
     def __init__(self, takes: Iterable[Evidence]) -> None:
         values: dict[VoiceMeasure, dict[Hashable, list[float]]] = {

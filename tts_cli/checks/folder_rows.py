@@ -26,11 +26,9 @@ STAGES = ("prefill", "decode", "vocoder", "write")
 
 @dataclass(frozen=True)
 class TakeFile:
-    """A take of a row, and its audio file."""
-
     take: JournalEntry
     place: int  # of its line in the journal
-    path: str | None  # relative to the folder; None: there is no file
+    path: str | None  # relative to the folder; None: no file
     is_older: bool = False  # whether the row failed, and the file is of an earlier line
 
 
@@ -40,23 +38,19 @@ class FolderRow:
 
     id: str
     files: list[TakeFile]
-    chosen: int  # place of the current take in `files`
+    chosen: int  # index of the current take in `files`
 
     @property
     def file(self) -> TakeFile:
-        """The current take and its file."""
         return self.files[self.chosen]
 
     @property
     def take(self) -> JournalEntry:
-        """The journal entry of the current take."""
         return self.file.take
 
 
 @dataclass
 class FolderAudio:
-    """The result of `read_folder`."""
-
     path: Path
     rows: list[FolderRow]  # in natural order of their ids
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
@@ -67,12 +61,7 @@ class FolderAudio:
 
 
 def read_folder(out: Path) -> FolderAudio:
-    """Read journal and runs, and find the audio files.
-
-    Raises:
-        UsageError: it is not an output folder.
-        SetupError: its files cannot be read.
-    """
+    """Read journal and runs, and find the audio files. Raises UsageError, SetupError."""
     journal = out / JOURNAL_NAME
     try:
         if not out.is_dir():
@@ -140,8 +129,8 @@ def _row(out: Path, row_id: str, by_number: dict[int, _Entry]) -> FolderRow:
 
 
 def _chosen(entries: Sequence[_Entry]) -> int:
-    """Return the place of the current take: the last that became the row's file, or failed to; else
-    the last that is ok.
+    """Return the index of the current take: the last that became the row's file, or failed to;
+    else the last that is ok.
     """
     own = [place for place, one in enumerate(entries) if one.take.role is not Role.EXTRA]
     ok = [place for place, one in enumerate(entries) if one.take.is_ok and one.take.path]
@@ -149,8 +138,8 @@ def _chosen(entries: Sequence[_Entry]) -> int:
 
 
 def _path(out: Path, take: JournalEntry, is_current: bool) -> str | None:
-    """Return the path of a take's file: by its line or its number. Only the current take may have
-    the name of the row.
+    """Return the path of a take's file: by its line or its number. Only the current take may
+    have the name of the row.
     """
     if take.path is None:
         return None

@@ -1,8 +1,8 @@
-"""Predict ratings of a take by people, with Microsoft's DNSMOS, whose models speechmos ships.
+"""Predict people's ratings of a take with Microsoft's DNSMOS, whose models speechmos ships.
 
 DNSMOS rates windows of 9.01 s at 16 kHz, one per second; shorter audio is repeated until it is long
 enough. The score of a take is the mean of its windows. One model rates the speech, the background
-and both (ITU-T P.835), another one, which gets a spectrogram, the whole (P.808).
+and both (ITU-T P.835); another one, which gets a spectrogram, rates the whole (P.808).
 
 Source: `speechmos.dnsmos`; the scores are equal. Its code is not imported: it needs librosa, whose
 first spectrogram takes seconds per process, and it refuses samples above full scale.
@@ -40,7 +40,7 @@ _LINEAR_HZ, _KNEE_HZ, _STEP = 200 / 3, 1000.0, np.log(6.4) / 27
 
 
 class Dnsmos(Processes[AsrRequest, AsrResult]):
-    """AsrRequest as a recognizer is; its answers are opinions. Raises SetupError."""
+    """Rates takes in `AsrResult.mos`. Raises SetupError."""
 
     def __init__(self) -> None:
         for name in (PACKAGE, RUNTIME):
@@ -53,7 +53,6 @@ class Dnsmos(Processes[AsrRequest, AsrResult]):
 
 
 def rate_one(request: AsrRequest) -> AsrResult:
-    """Rate a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:
@@ -64,7 +63,7 @@ def rate_one(request: AsrRequest) -> AsrResult:
 
 
 def scores(samples: Array) -> list[float]:
-    """Return ratings of speech, background, both and by P.808 of (n,) samples at 16 kHz; n > 0."""
+    """Return the ratings of (n,) samples at 16 kHz, n > 0: speech, background, both, P.808."""
     primary, p808 = _models()
     found = []
     for window in windows(np.clip(samples, -1, 1)):
@@ -76,7 +75,6 @@ def scores(samples: Array) -> list[float]:
 
 
 def windows(samples: Array) -> Iterator[Array]:
-    """Yield the windows that are rated, (WINDOW,) each."""
     while len(samples) < WINDOW:
         samples = np.append(samples, samples)
     for number in range(int(len(samples) // RATE_HZ - WINDOW_S) + 1):
@@ -86,7 +84,7 @@ def windows(samples: Array) -> Iterator[Array]:
 def spectrogram(samples: Array) -> Array:
     """Return (frames, MELS) float32 of (n,) samples: dB below the loudest, 1 for 0 dB, -1 for -80.
 
-    Source: `librosa.feature.melspectrogram` and `power_to_db`, with what DNSMOS gives them.
+    Source: `librosa.feature.melspectrogram` and `power_to_db`, with the arguments that DNSMOS uses.
     """
     padded = np.pad(samples, FFT // 2)
     frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP]

@@ -8,7 +8,7 @@ therefore follow the usual errors of the voice, between a minimum and a maximum.
 because a recognizer that does not know the text transcribes "the river was too wide" as "there ever
 was you lied": every word wrong, two letters in five.
 
-`samples/evidence/checking.md` has the share of planted faults that is found, and of false alarms.
+`samples/evidence/checking.md` has the share of planted faults that are found, and of false alarms.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def _length(one: Evidence, found: VoiceBaselines, min_letters: int = 7) -> float
 
 
 def _length_with_pace(side: int) -> Measure:
-    """Return the length of a transcript if its take is as slow as a longer transcript implies, or
-    as fast as a shorter one: 1.12 times, and 2 deviations, because some voices are twice as even as
-    others.
+    """Return the length of a transcript if its take is as slow as a longer transcript implies,
+    or as fast as a shorter one: 1.12 times, and 2 deviations, because some voices are twice
+    as even as others.
     """
 
     def measure(one: Evidence, found: VoiceBaselines) -> float | None:
@@ -142,7 +142,7 @@ class Check(NamedTuple):
     maximum: float | None = None
 
     def reason(self, one: Evidence, found: VoiceBaselines) -> Remark | None:
-        """Return the reason why a take is suspect by this rule; None: it is not."""
+        """Return the reason why a take is suspect by this rule, or None."""
         value = self.measure(one, found)
         stats = found.stats(self.baseline, one) if self.baseline else RobustStats(0.0, 0.0)
         if value is None or stats is None:
@@ -196,7 +196,6 @@ MEASURED_KINDS = {check.kind for check in CHECKS if check.baseline in OF_AUDIO}
 
 
 def _facts(one: Evidence, value: float, usual: float, size: float) -> dict[str, Any]:
-    """Return the facts that texts of checks may contain."""
     transcript, similarity = one.transcript, one.similarity
     return {
         "value": value,
@@ -222,7 +221,6 @@ def outliers(one: Evidence, found: VoiceBaselines) -> list[Remark]:
 
 
 def _of_run(take: JournalEntry) -> Iterator[Remark]:
-    """Yield what the run itself noticed."""
     kind = None if take.finish_reason is None else _END_KINDS.get(take.finish_reason)
     if kind is not None:
         seconds = f"{take.audio_s:.1f} s for {take.text_chars} characters"
@@ -238,7 +236,7 @@ def reasons_now(
     same audio. `report` and `--only suspects` use it.
 
     Args:
-        verdict: of this row and take; None: there is none.
+        verdict: of this row and take, or None.
     """
     reasons = outliers(Evidence(take), found)
     if verdict is not None and verdict.fits(take.sha256):
@@ -247,11 +245,7 @@ def reasons_now(
 
 
 def verdict_of(one: Evidence, sha256: str, found: VoiceBaselines) -> TakeVerdict:
-    """Return the verdict about a take, with everything that was measured.
-
-    Args:
-        sha256: of the audio file.
-    """
+    """Return the verdict about a take with this SHA-256, with everything that was measured."""
     reasons = tuple(outliers(one, found))
     return TakeVerdict(
         *(one.take.id, one.take.take, sha256, "suspect" if reasons else "ok", reasons),
@@ -260,9 +254,7 @@ def verdict_of(one: Evidence, sha256: str, found: VoiceBaselines) -> TakeVerdict
 
 
 def rank(one: Evidence, found: VoiceBaselines) -> tuple[float, float]:
-    """Return a key by which the best of several takes comes first: the fewest errors, then the most
-    usual pace.
-    """
+    """Return a sort key of takes, best first: the fewest errors, then the most usual pace."""
     error = 0.0 if one.transcript is None else round(one.transcript.cer, 2)
     return error, abs(pace_ratio(one, found)[0] - 1)
 
@@ -278,8 +270,8 @@ def pace_ratio(one: Evidence, found: VoiceBaselines) -> tuple[float, float]:
 
 
 def repeated_phrase(transcript: Transcript) -> str | None:
-    """Return a phrase that was transcribed twice in succession, if the text has no more than half
-    as many letters twice.
+    """Return a phrase that was transcribed twice in succession, if the text has no more than
+    half as many letters twice.
     """
     unit = transcript.unit
     gap, min_letters = (" ", 8) if unit == "words" else ("", 4)

@@ -1,10 +1,10 @@
 """`reviews.jsonl`: the decisions of reviewers about the takes of a folder, and their comments.
 
 The file only grows: one line per decision, synced before the reviewer sees it confirmed. The last
-line about an audio file counts. A decision is about the audio that it names by its SHA-256 and no
-other: if the row's file has changed since, the row is undecided again.
+line about an audio file counts. A decision is about the audio with its SHA-256 and no other: if the
+row's file has changed since, the row is undecided again.
 
-The file may be of any version, and others may have edited it: lines that make no sense are ignored.
+The file may be of any version, and others may have edited it: invalid lines are ignored.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ Short = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class State(Enum):
-    """The kinds of decisions."""
-
     APPROVED = "approved"
     REJECTED = "rejected"
     RETAKE = "retake"  # another take is requested
@@ -42,8 +40,6 @@ class State(Enum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """One line of `reviews.jsonl`."""
-
     id: str  # id of the row
     take: Number  # [1, 2, ...] number of the take, as in `timings.jsonl`
     # [hex] SHA-256 of the audio file; null: the journal of an earlier version does not have it
@@ -64,11 +60,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Reviews:
-    """The decisions about a folder: the last state of each audio file, and its comments.
-
-    Raises:
-        SetupError: they cannot be read.
-    """
+    """The last state of each audio file of a folder, and its comments. Raises SetupError."""
 
     def __init__(self, out: Path) -> None:
         self._states: dict[tuple[str, str | None], Decision] = {}
@@ -81,12 +73,10 @@ class Reviews:
                 self._comments[one.id, one.sha256, one.at_s, one.reviewer] = one
 
     def state(self, take: JournalEntry) -> State:
-        """Return the state of a take's audio."""
         found = self._states.get((take.id, take.sha256))
         return State.OPEN if found is None else found.state
 
     def is_approved(self, take: JournalEntry) -> bool:
-        """Return whether a take's audio is approved."""
         return self.state(take) is State.APPROVED
 
     def states(self) -> list[Decision]:

@@ -1,6 +1,6 @@
 """Measure the similarity of a take to its voice, by the speaker encoder of a checkpoint.
 
-Each stretch of speech becomes a unit vector; those of one voice point in the same direction. A long
+Each segment of speech becomes a unit vector; those of one voice point in the same direction. A long
 row is measured part by part, because one part that drifts does not change the whole much. The
 middle of a voice is the mean of its current takes, without those that are least similar to it.
 
@@ -32,19 +32,15 @@ TRIMMED = 0.1  # share of the stretches of a voice that its middle leaves out
 
 
 class SpeechSegments(NamedTuple):
-    """The stretches of a take as vectors."""
+    """The segments of a take as vectors."""
 
     voice: Hashable
     units: Array  # (K, D) float16 of length 1
 
 
 def speech_segments(path: Path, speech: JournalEntry, rate_hz: int) -> list[Array]:
-    """Return the stretches of a file: its parts, or windows; none if it is too short.
-
-    Returns:
-        Each (n,) float32 at `rate_hz`.
-    Raises:
-        OSError, ValueError: it cannot be read.
+    """Return the segments of a file, each (n,) float32 at `rate_hz`: its parts, or windows; none
+    if it is too short. Raises OSError, ValueError.
     """
     samples = sound.load(path, rate_hz).samples
     if len(samples) < MIN_ROW_S * rate_hz:
@@ -60,7 +56,7 @@ def speech_segments(path: Path, speech: JournalEntry, rate_hz: int) -> list[Arra
 
 
 def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
-    """Return (K, D) float16 unit vectors of stretches (n,) float32 at the rate of the model."""
+    """Return (K, D) float16 unit vectors of segments (n,) float32 at the rate of the model."""
     import torch
 
     rows = []
@@ -87,9 +83,7 @@ def middles(takes: Iterable[SpeechSegments]) -> dict[Hashable, Array]:
 
 
 def similarities(take: SpeechSegments, middle: Array, encoder: str) -> VoiceSimilarity:
-    """Return the similarity of a take to the middle of its voice, as a whole and of the stretch
-    that is least similar.
-    """
+    """Return the similarity of a take, and of its worst segment, to the middle of its voice."""
     rows = take.units.astype(np.float32)
     whole = float(_unit(rows.mean(axis=0)) @ middle)
     least = float((rows @ middle).min()) if len(rows) > 1 else None

@@ -1,11 +1,10 @@
 """`checks.jsonl`: the results of `tts-cli check` for the takes of a folder.
 
-There is one line per take, and the whole file is written in one piece. A line holds for the audio
-that it names by its SHA-256 and for no other (`TakeVerdict.fits`); `check` leaves out stale lines
-when it writes.
+There is one line per take, and the whole file is written in one piece. A line is about the audio
+with its SHA-256 and no other (`TakeVerdict.fits`); `check` leaves out stale lines when it writes.
 
-The file may be of any version and may be edited by anyone: what is not of its type is unknown, and
-lines that make no sense are ignored.
+The file may be of any version and may be edited: a field of another type is unknown, and invalid
+lines are ignored.
 """
 
 from __future__ import annotations
@@ -37,20 +36,17 @@ Score = Annotated[float, Meta(gt=-(2**53), lt=2**53)]
 
 
 class Segment(NamedTuple):
-    """A part of a text and what the recognizer made of it, in words or characters."""
+    """A part of a text and its transcript, in words or characters."""
 
     wanted: str  # empty: not in the text
     heard: str  # empty: not in the transcript
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the two differ."""
         return self.wanted != self.heard
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The transcript of a take, compared with its text."""
-
     # the recognizer, and everything that its result depends on
     recognizer: str = field(name="recogniser")
     text: str = field(name="heard")  # transcript of the recognizer
@@ -80,7 +76,6 @@ class VoiceSimilarity(msgspec.Struct, frozen=True):
 
     @property
     def lowest(self) -> float:
-        """The similarity that counts."""
         return self.similarity if self.lowest_part is None else self.lowest_part
 
 
@@ -124,7 +119,6 @@ class TakeVerdict(msgspec.Struct, frozen=True):
         return self.sha256 == sha256
 
     def to_line(self) -> str:
-        """Return the line with its newline."""
         values: dict[str, Any] = {
             "id": self.id,
             "take": self.take,
@@ -143,11 +137,7 @@ class TakeVerdict(msgspec.Struct, frozen=True):
 
 
 def read_verdicts(out: Path) -> Iterator[TakeVerdict]:
-    """Yield the valid lines of a folder in order. The last one of an id and take counts.
-
-    Raises:
-        SetupError: the file is not a regular file, or cannot be read.
-    """
+    """Yield a folder's valid lines; the last one of an id and take counts. Raises SetupError."""
     path = out / CHECKS_NAME
     try:
         yield from filter(None, map(verdict_of_line, iter_file_lines(path)))
@@ -168,7 +158,7 @@ def write_verdicts(out: Path, verdicts: Iterable[TakeVerdict]) -> None:
 
 
 def verdict_of_line(raw: bytes) -> TakeVerdict | None:
-    """Return the content of a line; None if it makes no sense."""
+    """Return the content of a line; None: it is invalid."""
     values = parse_line(raw)
     if values is None or not is_recorded_id(values.get("id")):
         return None

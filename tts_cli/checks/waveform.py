@@ -40,10 +40,8 @@ def outlines(paths: Sequence[Path | None]) -> list[str | None]:
 
 
 def outline(path: Path) -> str:
-    """Return the outline of a file, `BUCKETS` letters; empty if it has no samples.
-
-    Raises:
-        OSError, ValueError, RuntimeError: it cannot be read.
+    """Return the outline of a file, `BUCKETS` letters; empty if it has no samples. Raises
+    OSError, ValueError, RuntimeError: it cannot be read.
     """
     found = [np.zeros(0, np.float32)]
     with soundfile.SoundFile(path) as file:

@@ -1,8 +1,7 @@
 """The times of a row's words: `<id>.words.json`, and the same for players (WebVTT) and phoneticians
 (Praat's TextGrid).
 
-A file holds for the audio that it names by its SHA-256. It may be untrusted: one that makes no
-sense is ignored.
+A file is about the audio with its SHA-256. It may be untrusted: an invalid one is ignored.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ MAX_BYTES = 1 << 26
 
 
 class TimedWord(msgspec.Struct, frozen=True):
-    """A word of a row's text, with its times."""
-
     # the word as written, without punctuation; several words if their sounds could not be separated
     word: str
     start_s: float  # start of the word in the file
@@ -60,7 +57,7 @@ class WordTimes(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: bytes) -> WordTimes | None:
-        """Return the content of a file; None if it makes no sense."""
+        """Return the content of a file; None: it is invalid."""
         try:
             found = msgspec.json.decode(raw, type=cls)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -74,9 +71,7 @@ class WordTimes(msgspec.Struct, frozen=True):
         return found
 
     def moved(self, by_s: float, audio_s: float, sha256: str, scale: float = 1.0) -> WordTimes:
-        """Return the times in another file of the same speech, which is longer by a factor, and
-        starts later.
-        """
+        """Return the times in another file of the same speech, longer by a factor and shifted."""
         words = [
             replace(
                 word,
@@ -93,7 +88,7 @@ class WordTimes(msgspec.Struct, frozen=True):
 
 
 def read_words(out: Path, row_id: str) -> WordTimes | None:
-    """Return the file of a row; None if there is none, or it makes no sense."""
+    """Return the file of a row; None: it is missing or invalid."""
     path = out / f"{row_id}{WORDS_SUFFIX}"
     try:
         data = read_own(path, MAX_BYTES)
@@ -166,7 +161,7 @@ def _lines(found: WordTimes) -> Iterator[tuple[list[TimedWord], int]]:
 
 
 def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
-    """Return times and text of a cue. The format wants timestamps inside to increase."""
+    """Return times and text of a cue. The format requires timestamps inside to increase."""
     start_ms = round(line[0].start_s * 1000)
     end_ms = max(start_ms + 1, round(line[-1].end_s * 1000))
     pieces, last_ms = [], start_ms
@@ -183,7 +178,6 @@ def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
 
 
 def _first(text: str) -> int:
-    """Return the position of the first word of a text."""
     found = re.search(r"\w", text)
     return found.start() if found else 0
 

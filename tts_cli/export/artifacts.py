@@ -1,8 +1,8 @@
 """Write the files of an export, and replace an earlier export by a new one.
 
-An export is written to `OUT.part/new-export`, which is renamed to OUT when it is whole. An earlier
-export in OUT is moved to `OUT.part/old-export` just before that, and deleted after it. A command
-that is killed therefore leaves the old OUT, the new one or none, and the next one begins anew.
+An export is written to `OUT.part/new-export`, which is renamed to OUT when it is complete. An
+earlier export in OUT is moved to `OUT.part/old-export` just before that, and deleted after it. A
+killed command therefore leaves the old OUT, the new one or none, and the next one starts over.
 
 `export.sums` lists the SHA-256 of every file, as `sha256sum -c` reads them. An earlier export is
 replaced only if all files in it are listed: files that a user added or edited are never deleted.
@@ -31,11 +31,7 @@ _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOT
 
 
 class Artifacts:
-    """The files of a new export. Methods raise OSError.
-
-    Args:
-        folder: does not exist.
-    """
+    """The files of a new export in a folder that does not exist yet. Methods raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,14 +46,13 @@ class Artifacts:
         return self._files[name]
 
     def finish(self, name: str) -> None:
-        """Close an open file, and list it."""
         with self._files.pop(name) as file:
             _sync(file)
             file.seek(0)
             self._list(name, file_sha256(file))
 
     def add(self, name: str, data: bytes, sha256: str) -> None:
-        """Write a file. If that fails, nothing of it is left."""
+        """Write a file. If that fails, nothing is left of it."""
         path = self._path(name)
         try:
             with open(path, "xb") as file:
@@ -69,7 +64,7 @@ class Artifacts:
         self._list(name, sha256)
 
     def link(self, name: str, source: Path, sha256: str) -> bool:
-        """Make a hard link; return False where the file system has none."""
+        """Make a hard link; return False if the file system does not support them."""
         try:
             os.link(source, self._path(name), follow_symlinks=False)
         except OSError as error:
@@ -80,7 +75,7 @@ class Artifacts:
         return True
 
     def complete(self, state: bytes) -> None:
-        """Close all files, and write `export.json`. Everything is on the disk then."""
+        """Close all files, and write `export.json`. Everything is durable then."""
         for name in list(self._files):
             self.finish(name)
         _sync(self._sums)
@@ -92,7 +87,6 @@ class Artifacts:
             sync_folder(folder)
 
     def close(self) -> None:
-        """Close the files of an export that was not completed."""
         for file in (*self._files.values(), self._sums):
             with suppress(OSError):
                 file.close()

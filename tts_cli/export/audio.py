@@ -1,4 +1,4 @@
-"""The audio of a row: its file, or a 16-bit WAV at another rate that is made of it."""
+"""The audio of a row: its file, or a 16-bit WAV at another rate that is made from it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ _WAV = ".wav"
 
 
 class Content(NamedTuple):
-    """The bytes of an audio file."""
-
     data: bytes
     suffix: str
     sha256: str
@@ -37,7 +35,7 @@ class AudioReader:
     Args:
         source: the output folder.
         rate_hz: of all audio, as 16-bit WAV; None: files are not converted.
-        comment: tag of files that are converted.
+        comment: tag of converted files.
         has_links: whether files that are not converted become hard links.
     """
 
@@ -49,9 +47,7 @@ class AudioReader:
         self._has_links = has_links
 
     def content(self, row: ExportRow) -> Content:
-        """Return the audio of a row. Raises RowError: its file is not the one that was recorded, or
-        cannot be read.
-        """
+        """Return the audio of a row. Raises RowError: its file is unreadable or another one."""
         size = self._files.size(row.path)
         if size is None or size > _MAX_BYTES or size != (row.bytes or size):
             raise RowError(DAMAGED)
@@ -70,15 +66,11 @@ class AudioReader:
         return Content(changed, _WAV, hashlib.sha256(changed).hexdigest(), True)
 
     def place(self, row: ExportRow, artifacts: Artifacts, name: str) -> str:
-        """Add the audio of a row to an export.
+        """Add the audio of a row to an export. Return its name with the suffix. Raises RowError,
+        DiskFull.
 
         Args:
             name: in the export, without a suffix.
-        Returns:
-            The name with the suffix.
-        Raises:
-            RowError: see `content`, or the file cannot be written.
-            DiskFull: the disk is full.
         """
         data, suffix, sha256, is_changed = self.content(row)
         name += suffix
@@ -91,7 +83,6 @@ class AudioReader:
         return name
 
     def _converted(self, row: ExportRow, data: bytes, rate_hz: int) -> bytes | None:
-        """Return a 16-bit WAV at a rate; None if the file is one already. Raises RowError."""
         try:
             with soundfile.SoundFile(io.BytesIO(data)) as file:
                 is_wav = file.format == "WAV" and file.subtype == "PCM_16"

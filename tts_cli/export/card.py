@@ -66,9 +66,7 @@ def card(
         to: name of the layout.
         hub_files: pattern of a split's files; None: the hub cannot load them.
         statistics: see `Statistics.as_dict`.
-        settings: of the export.
         report: run.json of the folder; may be incomplete.
-        version: of tts-cli.
     """
     model, used = model_of(report), report.get("settings", {})
     licence = model.pop("licence", None)
@@ -114,8 +112,8 @@ def card(
 
 
 def model_of(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return what may be published about the model of a run. The path of a checkpoint becomes its
-    name, because paths of the machine are private.
+    """Return what may be published about the model of a run. The path of a checkpoint becomes
+    its name, because paths of the machine are private.
     """
     model = report.get("model", {})
     names = ("source", "family", "type", "size", "identity", "licence")
@@ -141,6 +139,6 @@ def _table(sums: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text as one line in which Markdown sees no table, link or tag."""
+    """Return a text as one line without Markdown tables, links or tags."""
     line = " ".join(text.split())[:200]
     return line if line == NONE else re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", line)

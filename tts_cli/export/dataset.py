@@ -60,15 +60,13 @@ _LATER = ("name_by", "approved")  # settings that export.json has only if they a
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export."""
-
     statistics: dict[str, Any]
     rate_hz: int | None  # that all audio was converted to; None: it was not converted
     files: dict[str, int]  # see `AudioReader`
 
     @property
     def lost(self) -> set[str]:
-        """Reasons why rows were left out that should be there."""
+        """Reasons why rows were left out that should be exported."""
         return LOST.intersection(self.statistics["left_out"])
 
 
@@ -179,8 +177,8 @@ def _export(
 
 
 def _state_of(source: Path, options: ExportOptions) -> dict[str, Any]:
-    """Return the identity of an export, as JSON has it. Data sets are published: of the path of the
-    folder it has only the name and a digest.
+    """Return the identity of an export, as JSON has it. Data sets are published, so it has only
+    the name and a digest of the folder's path.
     """
     path = source.resolve()
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
@@ -193,7 +191,7 @@ def _state_of(source: Path, options: ExportOptions) -> dict[str, Any]:
 
 
 def _require_ours(out: Path, state: Mapping[str, Any], is_overwriting: bool) -> None:
-    """Raise UsageError unless a folder is empty, does not exist or has an export to be replaced."""
+    """Raise UsageError unless a folder is empty, missing or an export that may be replaced."""
     if not out.exists() or not any(out.iterdir()):
         return
     found = parse_line(read_own(out / STATE_NAME, _MAX_STATE_BYTES) or b"")

@@ -45,8 +45,6 @@ _BLOCK_BYTES = 512  # of a tar file
 
 @dataclass(frozen=True)
 class LayoutContext:
-    """Everything that a layout needs before the first row."""
-
     artifacts: Artifacts
     audio: AudioReader
     names: Names
@@ -57,7 +55,6 @@ class LayoutContext:
     extras: Sequence[str]  # names of extra columns
 
     def columns(self, row: ExportRow) -> dict[str, Any]:
-        """Return the columns of a row."""
         return row.columns(self.audio.rate_hz, self.extras)
 
     def place(self, row: ExportRow, folder: str) -> str:
@@ -66,13 +63,10 @@ class LayoutContext:
         return self.audio.place(row, self.artifacts, name).removeprefix(f"{folder}/")
 
     def write_line(self, name: str, line: str) -> None:
-        """Append a line to a text file."""
         self.artifacts.open(name).write(f"{line}\n".encode())
 
 
 class Layout:
-    """A data set that is being written."""
-
     hub_files: str | None = None  # pattern of a split's files; None: the hub cannot load them
     has_dots = True  # in names of rows
 
@@ -83,8 +77,8 @@ class Layout:
         """Add a row to a split.
 
         Raises:
-            RowError: that is not possible; nothing of the row was added.
-            OSError: nothing can be written any more.
+            RowError: it cannot be added; nothing of the row was added.
+            OSError: nothing more can be written.
         """
         raise NotImplementedError
 
@@ -93,7 +87,7 @@ class Layout:
 
 
 class AudioFolder(Layout):
-    """Audiofolder of the library `datasets`."""
+    """The layout of the library `datasets`."""
 
     hub_files = "{split}/**"
 
@@ -123,8 +117,6 @@ def _csv_line(cells: Sequence[Any]) -> bytes:
 
 
 class LJSpeech(Layout):
-    """The layout of LJSpeech."""
-
     def add(self, row: ExportRow, split: str) -> None:
         name = self.context.place(row, "wavs").removesuffix(".wav")
         cells = [name]
@@ -138,8 +130,6 @@ class LJSpeech(Layout):
 
 
 class NeMo(Layout):
-    """Manifests of NVIDIA NeMo."""
-
     def __init__(self, context: LayoutContext) -> None:
         super().__init__(context)
         self._numbers = {voice: number for number, voice in enumerate(context.voices)}
@@ -168,8 +158,6 @@ class NeMo(Layout):
 
 
 class Shard(Protocol):
-    """A file of several rows."""
-
     def add(self, name: str, content: Content, columns: dict[str, Any]) -> None:
         """Add a row."""
 
@@ -190,7 +178,6 @@ class Sharded(Layout):
         self._numbers: Counter[str] = Counter()
 
     def new_shard(self, file: BinaryIO) -> Shard:
-        """Begin a file."""
         raise NotImplementedError
 
     def add(self, row: ExportRow, split: str) -> None:
@@ -219,8 +206,6 @@ class Sharded(Layout):
 
 
 class WebDataset(Sharded):
-    """Tar files of WebDataset."""
-
     has_dots = False
     file_name = "{split}-{number:06d}.tar"
 

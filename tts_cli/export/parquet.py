@@ -76,13 +76,12 @@ class _ParquetFile:
 
 
 def schema_of(rate_hz: int | None, extras: Sequence[str]) -> pyarrow.Schema:
-    """Return the columns of a file, with their types as `datasets` reads them.
+    """Return the columns of a file, with their types as `datasets` reads them. Raises SetupError:
+    pyarrow is not installed.
 
     Args:
         rate_hz: of all audio; None: unknown or different.
         extras: names of extra columns, which are texts.
-    Raises:
-        SetupError: pyarrow is not installed.
     """
     pyarrow = load("export", "pyarrow", "--to parquet")
     rate = {} if rate_hz is None else {"sampling_rate": rate_hz}

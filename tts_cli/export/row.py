@@ -49,8 +49,6 @@ _RESERVED |= {"speaker_name", "lang", "split", "__key__", "__url__"}
 
 @dataclass(frozen=True)
 class ExportRow:
-    """A take whose status is ok."""
-
     folder: Path  # the output folder
     path: Path  # of its audio file
     bytes: int | None  # size of that file; None: not recorded
@@ -61,7 +59,6 @@ class ExportRow:
 
     @property
     def id(self) -> str:
-        """The id of the row."""
         return str(self.values["id"])
 
     def columns(self, rate_hz: int | None, extras: Sequence[str]) -> dict[str, Any]:
@@ -86,7 +83,7 @@ class ExportRow:
 
 
 def extra_name(name: str) -> str:
-    """Return the name that an extra column has in a data set, where reserved names have precedence.
+    """Return the name of an extra column in a data set, where reserved names have precedence.
     `datasets` would open the values of a column whose name ends in `file_name`.
     """
     if name.casefold().endswith(("file_name", "file_names")):
@@ -95,7 +92,7 @@ def extra_name(name: str) -> str:
 
 
 class Names:
-    """Unique file names for takes, also where letter case and Unicode's form make no difference.
+    """Unique file names for takes, even on file systems that ignore letter case or Unicode's form.
 
     A name is the row's id if possible. Otherwise `_` replaces folders, because loaders take them
     for splits or labels, and digits of a hash make it unique.
@@ -113,7 +110,7 @@ class Names:
         self._used: set[int] = set()
 
     def of(self, row: ExportRow) -> str:
-        """Return the name of a take, without suffix and folder. To be called once for each."""
+        """Return the name of a take, without suffix and folder. Call it once per take."""
         if given := self._given.get((row.id, row.values["take"])):
             return given
         name, key = re.sub(self._separators, "_", row.id), row.id

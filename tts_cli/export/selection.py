@@ -66,7 +66,7 @@ class ExportOptions:
     approved: bool = False  # in a review
 
     def excludes(self, values: Mapping[str, Any], is_suspect: bool) -> str | None:
-        """Return the reason why a row with these values is not wanted; None: it is wanted."""
+        """Return why a row with these values is not wanted, or None."""
         if is_suspect and self.no_suspects:
             return "suspect"
         if self.of_voice and values["voice"] not in map(voice_label, self.of_voice):
@@ -91,8 +91,6 @@ class ExportOptions:
 
 @dataclass
 class Overview:
-    """Facts about all rows that layouts need before the first row."""
-
     rows: int = 0
     voices: set[str] = field(default_factory=set)
     rates_hz: set[int | None] = field(default_factory=set)
@@ -147,7 +145,6 @@ class Selection:
                     yield found
 
     def _row(self, take: JournalEntry) -> ExportRow | str:
-        """Return a row, or the reason why it is left out."""
         current = self._journal.file(take.id)
         is_current = current is not None and current.take == take.take
         has_failed = is_current and self._journal.row(take.id).status is not Status.OK
@@ -218,8 +215,8 @@ def _key(row_id: str, take: int, sha256: str | None) -> bytes:
 
 
 def manifest_order(out: Path, takes: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Sort takes, given by id and number, in the order of the manifests that a folder's runs read.
-    Rows that these lack come last.
+    """Sort takes (id, number) in the order of the manifests that a folder's runs read. Rows that
+    these lack come last.
     """
     places, last = IdTable(), 1 << 62
     for place, row_id in enumerate(manifest_ids(out)):
@@ -234,7 +231,7 @@ def manifest_order(out: Path, takes: Iterable[tuple[str, int]]) -> list[tuple[st
 
 def manifest_ids(out: Path) -> Iterator[str]:
     """Yield the ids in the manifests that a folder's runs read, in the order of the runs. A
-    manifest that came through a pipe or cannot be read any more has none.
+    manifest from a pipe, or one that cannot be read any more, has none.
     """
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     with suppress(TtsCliError, OSError):
@@ -261,7 +258,7 @@ def _ids_of(names: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def _silent_reading() -> Iterator[None]:
-    """Log nothing about how a manifest is read: the run that read it has logged it."""
+    """Suppress messages about reading a manifest: the run that read it has logged them."""
     logger = logging.getLogger(open_manifests.__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,7 +1,7 @@
 """Figures about a data set, and the split of a row.
 
-A hash of its text decides the split of a row, so that no text is in two splits, and rows that are
-added move no other.
+A hash of its text decides the split of a row, so that no text is in two splits, and new rows do not
+move existing ones.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ _SLACK = 1e-6  # of the sum of shares
 
 
 class Statistics:
-    """Sums over the rows of an export; 4 bytes per row.
-
-    Args:
-        left_out: number of rows that were left out, by reason.
-    """
+    """Sums over the rows of an export; 4 bytes per row. `left_out`: number of rows by reason."""
 
     def __init__(self, left_out: Counter[str]) -> None:
         self.left_out = left_out
@@ -40,7 +36,6 @@ class Statistics:
         self._lengths_s: array[float] = array("f")
 
     def add(self, row: ExportRow, split: str) -> None:
-        """Add a row."""
         values = row.values
         names = {"splits": split, "voices": values["voice"], "languages": values["language"]}
         for kind, name in names.items():
@@ -74,10 +69,8 @@ def _hours(seconds: float) -> float:
 
 
 class Splits:
-    """Names and shares of splits, such as `train=0.95,valid=0.05`.
-
-    Raises:
-        UsageError: a name or share is invalid, or the sum of the shares is not 1.
+    """Names and shares of splits, such as `train=0.95,valid=0.05`. Raises UsageError: a name or
+    share is invalid, or the sum of the shares is not 1.
     """
 
     def __init__(self, text: str) -> None:

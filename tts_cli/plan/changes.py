@@ -1,6 +1,6 @@
-"""Find out why the request of a done row differs from the recorded one: its manifest changed, the
-user gave other settings, or another version, model or normalizer reads the same row differently.
-Only the first is a reason to synthesize the row again without asking.
+"""Find out why the request of a done row differs from the recorded one: its manifest changed,
+the user gave other settings, or another version, model or normalizer reads the same row
+differently. Only the first is a reason to synthesize the row again without asking.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ _EXTERNAL = ("model", "revision", "clone_model", "cast", "made_voices", "voice_d
 
 
 class Cause(Enum):
-    """Why the request of a done row differs now."""
-
     ROW = "row"  # its text, voice or own settings, or a lexicon that was edited
     SETTINGS = "settings"  # settings that the user gave now
     OTHER = "other"  # version, model, or settings of an earlier run
@@ -48,12 +46,11 @@ class _Hashes(NamedTuple):
 
 
 class Changes:
-    """Finds out why requests of done rows differ now. Not thread-safe.
+    """Finds out why requests of done rows differ now. Not thread-safe. Raises OSError, SetupError:
+    `runs.jsonl` cannot be read.
 
     Args:
         runs: reads the folder's runs; called at most once, for the first such row.
-    Raises:
-        OSError, SetupError: `runs.jsonl` cannot be read.
     """
 
     def __init__(self, planner: Resolver, runs: Callable[[], PastRuns]) -> None:
@@ -80,11 +77,7 @@ class Changes:
         return self._planner.maker.config
 
     def is_news(self, report: Mapping[str, Any]) -> bool:
-        """Return whether a run changes the settings that the folder remembers.
-
-        Args:
-            report: the run's first line of `runs.jsonl`.
-        """
+        """Return whether a run's first line of `runs.jsonl` changes the remembered settings."""
         now = facts_of(report)
         last = self._runs.last or RunFacts()
         is_other = now.remembered(now.manifests) != last.remembered(now.manifests)
@@ -109,7 +102,6 @@ class Changes:
         return Cause.OTHER
 
     def _is_of_settings(self, resolved: ResolvedRow) -> bool:
-        """Return whether the settings that were given now change the request."""
         if resolved.row.character is not None and "cast" in self.explicit:
             return True  # the row has its values from the cast already
         last = self._runs.last or RunFacts()
@@ -117,8 +109,8 @@ class Changes:
         return then.request != resolved.request_hash()
 
     def _is_of_row(self, resolved: ResolvedRow, take: JournalEntry, run: RunFacts) -> bool:
-        """Return whether the row itself has changed, by its fields: the recorded request cannot be
-        computed any more.
+        """Return whether the row's own fields changed. The recorded request cannot be computed
+        any more.
         """
         if self._has_other_fields(resolved, take, run):
             return True
@@ -136,7 +128,6 @@ class Changes:
         return is_same_model and is_same_version and not is_other_text
 
     def _has_other_fields(self, resolved: ResolvedRow, take: JournalEntry, run: RunFacts) -> bool:
-        """Return whether a field of the row differs from its journal entry."""
         row, request, need = resolved.row, resolved.request, resolved.need
         if take.text is None or clean_unicode(take.text) != row.text:
             return True
@@ -186,9 +177,7 @@ class Changes:
         return _Hashes(resolved.request_hash(), resolved.content_hash())
 
     def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Resolver | None:
-        """Return a resolver with the settings of an earlier run. Raises TtsCliError: they cannot
-        be used any more.
-        """
+        """Return a resolver with a run's settings. Raises TtsCliError: they are not usable now."""
         present, given = self._planner, self._given
         config = run.config(given)
         info, maker = present.info, present.maker

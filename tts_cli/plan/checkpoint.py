@@ -35,11 +35,7 @@ INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
 
 
 def sample_voice() -> Path:
-    """Return the folder of the sample voice, in the checkout or inside the installed package.
-
-    Raises:
-        SetupError: it is missing, so the installation is incomplete.
-    """
+    """Return the folder of the sample voice, in the checkout or the package. Raises SetupError."""
     package = Path(__file__).resolve().parents[1]
     installed = package / INSTALLED_FOLDER
     for folder in (package.parent / CHECKOUT_FOLDER, installed):
@@ -52,12 +48,11 @@ def sample_voice() -> Path:
 
 
 def model_source(model: str | None) -> str:
-    """Return the source for `models.registry` of a `--model` value."""
+    """Return the argument of `models.registry` for a `--model` value."""
     return str(sample_voice()) if model is None else model
 
 
 def model_label(model: str | None) -> str:
-    """Return the name of the model in messages and reports."""
     return SAMPLE_VOICE if model is None else model
 
 
@@ -102,7 +97,6 @@ def is_at_hand(model: str | None, revision: str | None) -> bool:
 
 
 def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
-    """Return the facts about the model in run.json."""
     return {
         "source": model_label(config.model),
         "family": info.family,
@@ -118,7 +112,6 @@ log = logging.getLogger(__name__)
 
 
 def consent_file() -> Path:
-    """Return the path of the file of accepted licences."""
     return users_folder("XDG_CONFIG_HOME", ".config") / "licences.json"
 
 
@@ -131,12 +124,8 @@ def accepted_on(licence: Licence) -> str | None:
 
 
 def require_consent(licence: Licence | None, config: RunConfig) -> None:
-    """Require that a licence is accepted; `--accept-licence` accepts it for good.
-
-    Args:
-        licence: of the weights to use; None: they need no consent.
-    Raises:
-        UsageError: it was never accepted; the message contains its terms.
+    """Require that a licence is accepted; `--accept-licence` accepts it for good. None: no
+    consent is needed. Raises UsageError, whose message contains the terms.
     """
     if licence is None or accepted_on(licence) is not None:
         return
@@ -151,12 +140,7 @@ def require_consent(licence: Licence | None, config: RunConfig) -> None:
 
 
 def approved_info(config: RunConfig) -> ModelInfo:
-    """Describe the run's checkpoint and require consent to its licence.
-
-    Raises:
-        SetupError: the checkpoint cannot be read.
-        UsageError: its licence was never accepted.
-    """
+    """Describe the run's checkpoint and require consent. Raises SetupError, UsageError."""
     info = read_info(config)
     require_consent(info.licence, config)
     return info
@@ -177,7 +161,6 @@ def accept(licence: Licence) -> None:
 
 
 def describe_consent(licence: Licence) -> str:
-    """Return one line with the name of a licence, the day of consent and the terms."""
     day = accepted_on(licence)
     state = "not accepted yet, see --accept-licence" if day is None else f"accepted on {day}"
     return f"{licence.name} ({state}). {licence.terms}"
@@ -201,8 +184,6 @@ def _read() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A checkpoint on this machine."""
-
     name: str  # value for --model, or "sample voice"
     family: str
     path: str
@@ -211,14 +192,12 @@ class StoredModel:
 
     @property
     def licence_state(self) -> str:
-        """The state of consent, in words."""
         if self.licence is None:
             return "no acceptance needed"
         day = accepted_on(self.licence)
         return f"{self.licence.name}, " + (f"accepted on {day}" if day else "not accepted yet")
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts as JSON values."""
         licence = self.licence
         return {
             "model": self.name,
@@ -232,19 +211,13 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """A downloaded checkpoint."""
-
     folder: Path
     family: str
     next_step: str | None  # command to run before it can be used; None: it is ready
 
 
 def stored_models() -> list[StoredModel]:
-    """Return the sample voice and every supported checkpoint in the hub's cache.
-
-    Raises:
-        SetupError: the sample voice is missing.
-    """
+    """Return the sample voice and supported checkpoints in the hub's cache. Raises SetupError."""
     sample = sample_voice()
     size = sum(path.stat().st_size for path in sample.rglob("*") if path.is_file())
     found = [StoredModel(SAMPLE_VOICE, family_of(sample)[0], str(sample), size)]

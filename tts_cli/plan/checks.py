@@ -72,7 +72,7 @@ class CheckedRows:
 
         Raises:
             ManifestError: the manifest cannot be read.
-            StoppedEarly: it has changed since it was read first.
+            StoppedEarly: it has changed since the first reading.
         """
         out = self.validator.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
@@ -130,9 +130,7 @@ def require_speakable(info: ModelInfo) -> None:
 
 
 def require_possible(config: RunConfig, info: ModelInfo) -> None:
-    """Check the settings without a manifest. Raises UsageError, SetupError: no row can be
-    synthesized with them.
-    """
+    """Check the settings without a manifest. Raises UsageError, SetupError: they suit no row."""
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
     PostProcessing.of(config).require_packages()
@@ -165,7 +163,7 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceStore) -> str | Non
     return None
 
 
-_ELSE = {  # what users may have meant
+_ELSE = {  # the probable intention
     "voice": "; for the speaker of a story use the field character, with --cast",
     "language": "; for others choose another --model",
 }
@@ -229,8 +227,8 @@ class RowValidator:
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
     def validated(self, row: Row) -> Row | BadRow:
-        """Return a row with its character's voice, or the invalid row with its problem. Recordings
-        are checked later, when the row is resolved.
+        """Return a row with its character's voice, or the invalid row with its problem.
+        Recordings are checked later, when the row is resolved.
         """
         try:
             row = row if row.character is None else self._with_voice(row, row.character)
@@ -244,7 +242,6 @@ class RowValidator:
         return row
 
     def _problem(self, row: Row) -> str | None:
-        """Return why the checkpoint cannot synthesize a row, or None."""
         info = self.info
         if row.ref_audio is not None and not info.can_clone:
             what = f"a {info.type} checkpoint cannot clone"
@@ -283,7 +280,7 @@ class RowValidator:
         raise RowProblem(self._unknown(name))
 
     def _character(self, name: str) -> Row | None:
-        """Return the fields of a character; None: it is neither in the cast nor a speaker."""
+        """Return a character's fields; None: it is neither in the cast nor a speaker."""
         found = self.cast.find(name)
         if found is not None and (found.voice or found.ref_audio):
             return found
@@ -293,7 +290,6 @@ class RowValidator:
         return replace(found or Row(1, 1, "", "."), voice=speaker)
 
     def _speaker(self, name: str) -> str | None:
-        """Return the speaker or voice file of this name, or None."""
         if self.info.takes_voice_files:
             return name if self.voices.path_of(name) is not None else None
         same = (voice for voice in self.info.voices if voice.casefold() == name.casefold())
@@ -315,7 +311,6 @@ class RowValidator:
         return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:
-        """Return the remedy that gives a character a voice, as a user can type it."""
         field, value = "instruct", "DESCRIPTION"
         if self.info.takes_voice_files:
             field, value = "ref_audio", "FILE"
@@ -345,7 +340,7 @@ class RowFilter:
 
     Args:
         values: `RunConfig.only`; empty: every row is selected.
-        out: the output folder, which knows the suspects; None: there is none.
+        out: the output folder, which knows the suspects, or None.
     Raises:
         UsageError: a file of ids cannot be read, or the suspects are not known.
     """
@@ -388,11 +383,7 @@ class RowFilter:
         return is_named or id_hash(row_id) in self._marked
 
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
-        """Raise UsageError with the nearest ids if no row has one of the names.
-
-        Args:
-            ids: of the manifest's rows; read only for that message.
-        """
+        """Raise UsageError with the nearest ids if no row has one of the names."""
         strays = [name for name, has_met in self._ids.items() if not has_met]
         strays += [name for name, _ in self._patterns if name not in self._met]
         if not strays:
@@ -404,7 +395,6 @@ class RowFilter:
 
 
 def _with_journal(out: Path | None, name: str) -> Path:
-    """Return the folder if it has a journal. Raises UsageError."""
     path = None if out is None else out / JOURNAL_NAME
     if out is None or path is None or not path.is_file():
         raise UsageError(
@@ -415,11 +405,8 @@ def _with_journal(out: Path | None, name: str) -> Path:
 
 
 def reviewed(out: Path | None, name: str) -> set[int]:
-    """Return the id hashes of rows whose current take has a state of `REVIEWED`.
-
-    Raises:
-        UsageError: the folder has no journal or no decisions.
-        SetupError: they cannot be read.
+    """Return the id hashes of rows whose current take has a state of `REVIEWED`. Raises
+    UsageError (no journal or no decisions), SetupError.
     """
     out = _with_journal(out, name)
     if not (out / REVIEWS_NAME).is_file():
@@ -433,13 +420,10 @@ def reviewed(out: Path | None, name: str) -> set[int]:
 
 
 def suspects_of(out: Path | None) -> set[int]:
-    """Return the id hashes of rows that failed or whose current take is suspect, as
-    `tts-cli report` shows them: by the entry, compared with its voice in this folder, and by a
-    verdict in `checks.jsonl` about the same audio. The journal is read twice, not held in memory.
-
-    Raises:
-        UsageError: the folder has no journal.
-        SetupError: it cannot be read.
+    """Return the id hashes of rows that failed or whose current take is suspect, as in `tts-cli
+    report`: by the entry, compared with its voice in this folder, and by a verdict in
+    `checks.jsonl` about the same audio. The journal is read twice, not held in memory. Raises
+    UsageError (no journal), SetupError.
     """
     out = _with_journal(out, SUSPECTS)
     checks = {
@@ -467,7 +451,6 @@ def _names(values: Sequence[str]) -> Iterator[str]:
 
 
 def _read(path: str) -> list[str]:
-    """Return the lines of a file of names without comments."""
     try:
         text = read_given(path, _MAX_FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
@@ -481,7 +464,7 @@ def _read(path: str) -> list[str]:
 
 
 def nearest_ids(name: str, ids: Iterable[str]) -> str:
-    """Return the advice about the ids that are most similar to a name."""
+    """Return the advice about the ids most similar to a name."""
     matcher = SequenceMatcher(b=name, autojunk=False)
 
     def likeness(row_id: str) -> float:

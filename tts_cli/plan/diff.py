@@ -1,4 +1,4 @@
-"""Compare a resolved row with the output folder: choose the action and its reason, and the number
+"""Compare a resolved row with the output folder: choose the action, its reason, and the number
 of the take that the result becomes.
 """
 
@@ -35,9 +35,9 @@ _MAX_ATTEMPTS = 1 << 20  # a larger number in an entry is not believed
 def attempts_before(record: JournalEntry, num_pieces: int) -> tuple[int, ...]:
     """Return the number of attempts that a failed row's entry records for each of its pieces.
 
-    A further run continues with the next seeds, because the same ones would fail again. Pieces
-    that were ok count as 0: they must be synthesized again, and their seed is good. If all were
-    ok, they were too long together, so all get new seeds.
+    A further run continues with the next seeds, because the same ones would fail again. Pieces that
+    were ok count as 0: they must be synthesized again, and their seed is good. If all were ok, they
+    were too long together, so all get new seeds.
     """
     parts, none = record.parts, (0,) * num_pieces
     if not record.is_runaway:
@@ -66,7 +66,7 @@ class Do(Enum):
     RETRY = "failed"  # synthesize it: the last entry is a failure
     CHANGED = "changed"  # synthesize it: recorded ok, for another request or delivery
     REENCODE = "kept"  # convert its file: recorded ok for another delivery only
-    DAMAGED = "damaged"  # synthesize it: its file is missing, or not what was written
+    DAMAGED = "damaged"  # synthesize it: its file is missing or damaged
     KEEP = "done"
     RESTORE = "back"  # it was removed, and a take of the same request exists
 
@@ -88,7 +88,6 @@ class FolderDiff:
 
     Args:
         store: the folder; it may be opened for writing later.
-        changes: finds out why the request of a done row differs now.
     """
 
     def __init__(self, resolver: Resolver, store: Store, changes: Changes) -> None:
@@ -152,13 +151,13 @@ class FolderDiff:
             return self._or_reencode(Action(Do.CHANGED), take, resolved, is_same=is_same)
         if not fits(take, resolved):
             return Action(Do.CHANGED, is_unpinned=True)
-        if take.delivery_hash != delivery:  # what was pinned stays, by any seed
+        if take.delivery_hash != delivery:  # a pinned take stays, with any seed
             return self._or_reencode(Action(Do.CHANGED, take), take, resolved)
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 
     def _as_recorded(self, resolved: ResolvedRow, take: JournalEntry) -> Action:
-        """Return the action for a row whose speech stays although its request differs; its delivery
-        may change.
+        """Return the action for a row whose speech stays although its request differs; its
+        delivery may change.
         """
         if (file := self.store.journal.file(resolved.row.id)) is None:
             return Action(Do.NEW)
@@ -209,8 +208,8 @@ class FolderDiff:
         return Do.KEEP
 
     def is_reread(self, resolved: ResolvedRow) -> bool:
-        """Return whether a changed row has the same text, but was synthesized by a version that did
-        not remove invisible signs or signs that the checkpoint does not know.
+        """Return whether a changed row has the same text, but was synthesized by a version that
+        did not remove invisible signs or signs that the checkpoint does not know.
         """
         row, text = resolved.row, resolved.request.text
         take = self.take_of(row.id)
@@ -231,7 +230,6 @@ class FolderDiff:
         return by_another is not None or take.ref_sha256 is None
 
     def take_of(self, row_id: str) -> JournalEntry | None:
-        """Return the entry of a row's file, or None."""
         if (file := self.store.journal.file(row_id)) is None:
             return None
         return self.store.journal.take(row_id, file.take)
@@ -257,8 +255,8 @@ class FolderDiff:
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:
-        """Return whether the result gets the number of the present take: the same request failed,
-        or its file is missing or damaged.
+        """Return whether the result gets the number of the present take: the same request
+        failed, or its file is missing or damaged.
         """
         writer = self.store.writer
         if do in (Do.DAMAGED, Do.RETRY):
@@ -274,9 +272,7 @@ class FolderDiff:
         return is_same and not (writer.out / str(recorded and recorded.path)).exists()
 
     def _after_failed(self, task: Task) -> Task:
-        """Return a failed row's task with the number of earlier attempts, so that no seed is
-        repeated.
-        """
+        """Return a failed row's task with its earlier attempts, so that no seed is repeated."""
         record = self.store.journal.take(task.id, task.place.take)
         if record is None or record.status is not Status.FAILED or record.is_early:
             return task
@@ -291,8 +287,8 @@ _WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
 def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
-    """Return whether a take has the content of a row's request, with any seed and sampling. Entries
-    without `content_hash` are compared field by field.
+    """Return whether a take has the content of a row's request, with any seed and sampling.
+    Entries without `content_hash` are compared field by field.
     """
     if take.content_hash:
         return take.content_hash == resolved.content_hash()
@@ -308,8 +304,8 @@ def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
 
 
 class ServedTakes:
-    """Counts takes of an interrupted run with `--takes`, which the same command completes. After a
-    run that was completed, the same command asks for as many takes again.
+    """Counts takes of an interrupted run with `--takes`, which the same command completes. After
+    a completed run, the same command asks for as many takes again.
     """
 
     def __init__(self, config: RunConfig, journal: Journal) -> None:
@@ -328,7 +324,6 @@ class ServedTakes:
                 self._since = max(self._since, str(run.get("started")))
 
     def count(self, row_id: str) -> int:
-        """Return the number of such takes of a row, at most as many as are asked for."""
         numbers = self._journal.row(row_id).numbers
         takes = (self._journal.take(row_id, number) for number in numbers if number != 1)
         num_served = sum(take is not None and self._is_served(take) for take in takes)

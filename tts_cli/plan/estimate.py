@@ -20,11 +20,7 @@ MIN_PACE_S = 20.0  # seconds of expected audio before a folder's own pace is use
 
 
 def estimate_plan(events: Events, config: RunConfig, info: ModelInfo) -> tuple[float, int]:
-    """Return the seconds of audio that a plan will synthesize, and the bytes that its files take.
-
-    Args:
-        events: of the plan.
-    """
+    """Return the seconds of audio that a plan will synthesize, and the bytes of its files."""
     audio_s = events.total(Event.PENDING, "audio_s") + events.total(Event.EXTRA_TAKES, "audio_s")
     if config.out is not None:
         audio_s *= measured_pace(config.out, info.identity) or 1.0
@@ -44,7 +40,7 @@ def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = 
 
 
 def estimate_disk_bytes(audio_s: float, rows: int, config: RunConfig, info: ModelInfo) -> int:
-    """Estimate the bytes that `rows` files with `audio_s` seconds in all take."""
+    """Estimate the bytes of `rows` files with `audio_s` seconds in all."""
     rate_hz = config.sample_rate or info.sample_rate_hz
     width = {"PCM_16": 2, "PCM_24": 3, "FLOAT": 4, "ULAW": 1, "ALAW": 1}[config.subtype]
     packed = 0.65 if config.format == "flac" else 1.0
@@ -66,9 +62,7 @@ def measured_xrt(out: Path) -> float | None:
 
 
 def measured_pace(out: Path, identity: str) -> float | None:
-    """Return the seconds of audio per expected second over a folder's runs with a model; None: too
-    little audio.
-    """
+    """Return the audio per expected second of a model's runs; None: too little audio."""
     audio_s = expected_s = 0.0
     try:
         for line in RunLog(out).lines():

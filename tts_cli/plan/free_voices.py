@@ -81,7 +81,6 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
 
 
 def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
-    """Return whether voices can be generated for rows that have none."""
     if maker.info is not info:
         return True
     is_free = not info.voices and not info.needs_reference
@@ -90,7 +89,7 @@ def makes_voices(info: ModelInfo, maker: VoiceDesigner) -> bool:
 
 @dataclass
 class Ask:
-    """A generated voice that rows use, or that must be generated for them."""
+    """A generated voice that rows use or need."""
 
     voice: str  # name of the voice
     character: str | None  # character that it belongs to
@@ -120,18 +119,13 @@ class Ask:
                 self.joined = longer
 
     def sentence(self, given: str | None) -> tuple[str, str]:
-        """Return the text to generate the voice with, and its language.
-
-        Args:
-            given: the text of `--voice-text`.
-        """
+        """Return the text and language to generate the voice with: `given`, or those of a row."""
         joined = self.joined if usual_s(self.joined) >= GOOD_S[0] else ""
         text = given or self.text or joined
         return (text, self.language) if text else (BUILT_IN, "auto")
 
     @property
     def shown(self) -> str:
-        """The character or description, for messages."""
         return whose(self.character, self.description)
 
 
@@ -163,9 +157,7 @@ class FreeVoices:
         return self.maker.info is not self.info
 
     def follow(self, others: FreeVoices) -> None:
-        """Give each row the voice that it has in `others` and count no rows, for requests that are
-        only compared.
-        """
+        """Give rows their voices in `others`, uncounted, for requests that are only compared."""
         self._is_settled = True
         if self.config.free_voice == others.config.free_voice:
             self.is_one = others.is_one
@@ -182,7 +174,7 @@ class FreeVoices:
         Args:
             is_split: returns whether a request would be split if it had a voice.
         Raises:
-            UsageError: rows ask for so many voices that it must be a mistake.
+            UsageError: rows ask for implausibly many voices.
         """
         if self._is_settled:
             return False
@@ -209,9 +201,7 @@ class FreeVoices:
         )
 
     def _ask(self, row: Row, request: SpeechRequest) -> Ask:
-        """Return the voice of a row. While the manifest is read, count the row and offer its
-        text.
-        """
+        """Return the voice of a row. Before `settle`, count the row and offer its text."""
         voice = self._voice(row)
         if voice not in self.asks:
             self.asks[voice] = self._new(row, voice, request.language)
@@ -241,7 +231,6 @@ class FreeVoices:
         return ask
 
     def _voice(self, row: Row) -> str:
-        """Return the name of a row's voice."""
         key = (row.character, None if row.character else self._description(row))
         if key not in self._names:
             recipe = Recipe(*key, self.maker.info.identity, self.config.seed)
@@ -252,9 +241,7 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """Return a row's request with its generated voice, if `is_one`. Raises UsageError: the
-        voice's file is damaged.
-        """
+        """Return a row's request with its generated voice, if `is_one`. Raises UsageError."""
         if not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct
@@ -279,7 +266,6 @@ class FreeVoices:
             ask.lost += take.voice == ask.voice
 
     def count(self, request: SpeechRequest) -> None:
-        """Count a pending row."""
         if (ask := self.asks.get(request.voice or "")) is not None:
             ask.due += 1
 
@@ -330,7 +316,6 @@ class FreeVoices:
         return [ask for ask in wanted if not ask.is_there]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return the voices of the rows as JSON values."""
         return [
             {
                 "voice": ask.voice,  # [text] name of the voice, `.voices/NAME`

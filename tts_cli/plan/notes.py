@@ -1,5 +1,5 @@
-"""Find what a user should know about rows that are synthesized nevertheless. Notes on a single row
-are texts; those on the rows of a manifest become events.
+"""Find what a user should know about rows that are synthesized nevertheless. Notes on a single
+row are texts; those on the rows of a manifest become events.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _PLAIN = re.compile(r"[A-Za-z ,.!?'\n-]*")  # no figures, no markup, no other le
 
 
 class Note(NamedTuple):
-    """A note on a row."""
-
     about: Event
     text: str = ""  # sentence about the row alone; empty: reported for many rows only
     kind: str = ""  # group in which rows are reported; empty: rows with the same text
@@ -39,8 +37,6 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """Finds the notes on the rows of a run."""
-
     def __init__(
         self,
         config: RunConfig,
@@ -80,7 +76,7 @@ class Notes:
             yield Note(Event.PAUSES, lost)
         elif has_marks:
             text, written = without_pauses(text), without_pauses(written)
-        if "[" in row.text:  # as it is written: figures of `text` may be words already
+        if "[" in row.text:  # as written: figures of `text` may be words already
             unread = row.text if info.pace is None else info.pace.without_markup(row.text)
             for name, mark in transcript_marks(unread):
                 yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)
@@ -114,7 +110,7 @@ class Notes:
         if wrong := garbled(text):
             problem = f"contains {wrong!r}, which is text decoded in a wrong encoding"
             yield Note(Event.GARBLED, f"{problem}; take it from its source again", "garbled")
-        if markups := markup_in(text, info.pace):  # without what the lexicon replaces
+        if markups := markup_in(text, info.pace):  # without the lexicon's words
             shown = {one.kind: str(one) for one in markup_in(written, info.pace)}
             for kind in (one.kind for one in markups if one.kind in shown):
                 yield Note(Event.MARKUP, shown[kind], kind)
@@ -137,11 +133,7 @@ class Notes:
     def of_due(
         self, row: Row, request: SpeechRequest, *, is_silent: bool, is_joined: bool
     ) -> Iterator[Note]:
-        """Yield the notes on a row that is pending.
-
-        Args:
-            is_joined: its audio is joined from pieces.
-        """
+        """Yield the notes on a pending row. `is_joined`: its audio is joined from pieces."""
         config, rule = self._config, self._split_rule
         has_own = row.max_frames is not None or row.max_seconds is not None
         if has_own and config.retry_failed and config.max_seconds is not None:

@@ -112,8 +112,8 @@ class Plan:
     def read(self) -> None:
         """Read the whole manifest: check, count and plan its rows.
 
-        Rows whose voice must be generated first count as pending, because their request hash is
-        not known yet. Once the voices exist, call `read` again.
+        Rows whose voice must be generated first count as pending, because their request hash is not
+        known yet. Once the voices exist, call `read` again.
 
         Raises:
             ManifestError: the manifest cannot be read, or has no rows.
@@ -138,7 +138,6 @@ class Plan:
             spool.end()
 
     def _read(self) -> None:
-        """Read all rows."""
         self.voices.begin()
         self._renew()
         events, names = self.events, SpeakerNames()
@@ -177,7 +176,6 @@ class Plan:
             events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
 
     def _looked_up(self) -> Iterator[Row | BadRow]:
-        """Yield all rows, after they were looked up in the folder."""
         rows = self.rows.read()
         while batch := list(islice(rows, _BATCH)):
             self.folder.journal.look_up(row.record_id for row in batch)
@@ -188,7 +186,6 @@ class Plan:
             self._due.add(row)
 
     def _note(self, row: Row | BadRow, note: Note) -> None:
-        """Count a note on a row."""
         facts = {"file": row.file, "line": row.line, "id": row.id}
         facts |= {"text": note.text, "what": note.what}
         name = f"line {row.line}" if row.id is None else f"'{row.id}'"
@@ -196,17 +193,15 @@ class Plan:
 
     @property
     def num_pending(self) -> int:
-        """Rows to synthesize, or to keep as silence."""
+        """Number of rows to synthesize, or to write as silence."""
         return self.events.num(Event.PENDING)
 
     @property
     def num_takes(self) -> int:
-        """Further takes of rows to synthesize."""
         return int(self.events.total(Event.EXTRA_TAKES, "takes"))
 
     @property
     def needs_model(self) -> bool:
-        """Whether a model is needed."""
         return self.needs.rows > 0
 
     @property
@@ -218,12 +213,10 @@ class Plan:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Pending rows, by what the folder has of them."""
         values = (do.value for do in Do if do not in (Do.REENCODE, Do.RESTORE))
         return {value: self.events.num(Event.PENDING, value) for value in values}
 
     def require_valid(self) -> None:
-        """Raise ManifestError if any row is invalid."""
         if num_invalid := self.events.num(Event.INVALID):
             raise ManifestError(
                 f"{self.source.name}: {counted(num_invalid, 'invalid row')} of "
@@ -241,13 +234,10 @@ class Plan:
             )
 
     def __iter__(self) -> Iterator[Task | BadRow]:
-        """Yield the task of each pending row and take, and each invalid row, any number of
-        times.
-        """
+        """Yield the tasks of all pending rows and takes, and invalid rows, any number of times."""
         return iter(self._due)
 
     def orders(self) -> Iterator[ReencodeJob]:
-        """Yield the files to convert without synthesis."""
         return iter(self._orders)
 
     def texts(self) -> Iterator[Row]:
@@ -275,8 +265,8 @@ class Plan:
         return is_named and is_in_shard(row_id, self.config.shard)
 
     def again(self, ids: Iterable[str], takes: int) -> Plan:
-        """Return a plan like that of `--only suspects --takes N`: further takes of these rows, and
-        those that failed once more.
+        """Return a plan like that of `--only suspects --takes N`: further takes of these rows;
+        failed ones are synthesized again.
         """
         config = replace(self.config, takes=takes, limit=None, subtitles=None)
         config = replace(config, overwrite=False, retry_failed=False, verify=None)
@@ -287,7 +277,6 @@ class Plan:
         return plan
 
     def _plan(self, resolved: ResolvedRow) -> None:
-        """Compare a valid row with the folder, count it, and spool its tasks."""
         row, request, is_silent = resolved.row, resolved.request, resolved.is_silent
         events, notes = self.events, self.planner.notes
         for note in notes.of_text(row, request, is_silent):
@@ -362,7 +351,6 @@ class Plan:
     def _count(
         self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
     ) -> None:
-        """Count a row by the action for its present take."""
         events, row_id = self.events, resolved.row.id
         if action.pinned is not None:
             events.add(Event.PINNED, row_id)

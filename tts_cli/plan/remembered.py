@@ -37,15 +37,13 @@ def is_remembered(name: str) -> bool:
 
 
 class BookFacts(NamedTuple):
-    """The book that the rows come from."""
-
     path: Path
     config: RunConfig  # the settings as given; those of the rows have another delivery
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The facts of a line of `runs.jsonl` about the speech of the run."""
+    """The facts about the speech of a run from its line of `runs.jsonl`."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)  # valid JSON values
     chosen: frozenset[str] = frozenset()  # names of settings that the user gave
@@ -74,11 +72,7 @@ class RunFacts:
         return found
 
     def config(self, now: RunConfig) -> RunConfig:
-        """Return settings with the speech settings of this run.
-
-        Args:
-            now: the other settings.
-        """
+        """Return the settings `now` with the speech settings of this run."""
         values: dict[str, Any] = {}
         sampling = dict(now.sampling)
         for name, one in SETTINGS.items():
@@ -99,9 +93,7 @@ def _is_of_speech(name: str) -> bool:
 
 
 def explicit_changes(run: RunFacts, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the speech settings that the user gave now and that differ from a run's: old and new
-    value, by name.
-    """
+    """Return speech settings that the user changed now: old and new value, by name."""
     values = settings_now(now)
     found = {}
     for name in sorted(now.chosen):
@@ -170,11 +162,7 @@ def _is_of_kind(one: SettingFacts, value: Any) -> bool:
 
 
 def absolute_paths(settings: Mapping[str, Any], folder: str | None) -> dict[str, Any]:
-    """Return settings with absolute paths.
-
-    Args:
-        folder: base of relative paths; None: unknown, so paths stay as they are.
-    """
+    """Return settings with absolute paths. `folder` None: unknown, so paths stay as they are."""
     found = dict(settings)
     for name, value in settings.items():
         one = SETTINGS.get(name)
@@ -192,7 +180,6 @@ def settings_now(config: RunConfig) -> dict[str, Any]:
 
 
 def working_folder() -> str | None:
-    """Return the working folder; None: it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -215,11 +202,7 @@ def without_orphans(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 
 class PastRuns:
-    """The runs of a folder, by id. Those with the same facts share one object.
-
-    Raises:
-        OSError, SetupError: `runs.jsonl` cannot be read.
-    """
+    """The runs of a folder, by id; equal facts share an object. Raises OSError, SetupError."""
 
     def __init__(self, out: Path, manifests: Sequence[str]) -> None:
         self._by_id: dict[str, RunFacts] = {}
@@ -237,12 +220,12 @@ class PastRuns:
         self.last = lasts[max(lasts)] if lasts else None
 
     def of(self, run_id: str | None) -> RunFacts | None:
-        """Return the run that recorded a row; if it is not known, the last one."""
+        """Return the run that recorded a row; if it is unknown, the last one."""
         return self._by_id.get(run_id or "", self.last)
 
 
 def last_run(out: Path, manifests: Sequence[str]) -> RunFacts | None:
-    """Return the run that settings are taken from; None: the folder has none that can be read."""
+    """Return the run that settings are taken from; None: the folder has no readable one."""
     if not os.path.isdir(out):
         return None
     try:

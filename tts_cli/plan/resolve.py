@@ -83,30 +83,26 @@ class ResolvedRow(NamedTuple):
 
     @property
     def is_split(self) -> bool:
-        """Whether the row is synthesized in pieces."""
         return self.split is not None and not self.is_silent
 
     @property
     def lacks_voice(self) -> bool:
-        """Whether the voice must be generated first."""
         return self.need is not None and not self.need.digest
 
     def request_hash(self) -> str:
-        """Return the hash of everything that reaches the model."""
+        """The hash of everything that reaches the model."""
         digest = None if self.need is None else self.need.digest
         return request_hash(self.request, self.model, digest, self.split)
 
     def content_hash(self) -> str:
-        """Return the hash without seed, sampling and limits."""
+        """The hash without seed, sampling and limits."""
         digest = None if self.need is None else self.need.digest
         return content_hash(self.request, self.model, digest, self.split)
 
 
 class Requests:
-    """Builds the requests of a run's rows; settings that rows share are resolved once.
-
-    Raises:
-        UsageError: text settings that cannot be applied, see `TextFrontend.of`.
+    """Builds the requests of a run's rows; settings that rows share are resolved once. Raises
+    UsageError, see `TextFrontend.of`.
     """
 
     def __init__(self, config: RunConfig, info: ModelInfo) -> None:
@@ -117,15 +113,13 @@ class Requests:
         self._flags = expand_greedy(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
-        # What a row's audio depends on besides, bit for bit; None: this is not guaranteed.
+        # Other settings that change the bits of a row's audio; None: bits are not guaranteed.
         shapes = f"{config.max_batch or BATCH_CUDA} rows, {config.dtype}"
         self._shapes = shapes if config.reproducible else None
 
     def read(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None]:
-        """Resolve one row. Raises SetupError: a library for its language is missing.
-
-        Returns:
-            The request, and the normalized text; None: the text is synthesized as written.
+        """Resolve one row. Return its request and normalized text; None: synthesized as written.
+        Raises SetupError: a library for its language is missing.
         """
         config = self.config
         language = self._language
@@ -175,7 +169,6 @@ class Requests:
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
-    """Return the request of a single row."""
     return Requests(config, info).read(row)[0]
 
 
@@ -214,9 +207,7 @@ class Resolver:
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
 
     def forget_files(self) -> Cloning:
-        """Drop what is known of recordings, which may have changed. Returns the new resolver of
-        references.
-        """
+        """Forget recordings, which may have changed. Return the new resolver of references."""
         self.voices.made.forget()
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
@@ -226,7 +217,7 @@ class Resolver:
         return ColumnMapping(parse_map(self.config.map or ""), self.config.extra)
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
-        """Return a row as a manifest with this line would give it.
+        """Return a row as if it were this line of a manifest.
 
         Args:
             given: a text, the fields of a row, or a row.
@@ -251,9 +242,7 @@ class Resolver:
         return builder.row(Item(number, values, is_object=True))
 
     def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
-        """Return the task of a row that is given alone, with all notes on it, or the reason why it
-        is invalid.
-        """
+        """Return the task of a single row with all notes on it, or the reason why it is invalid."""
         row = self.row(given, number)
         if isinstance(row, Row):
             row = self.validator.validated(row)
@@ -308,9 +297,7 @@ class Resolver:
         return request, reading, is_silent
 
     def pieces(self, resolved: ResolvedRow) -> tuple[Piece, ...]:
-        """Return the pieces that a row is synthesized in. Raises RowError: one of several is
-        certain to fail.
-        """
+        """Return the pieces of a row. Raises RowError: one of several is certain to fail."""
         if resolved.is_silent:
             return ()
         if not resolved.is_split:
@@ -326,13 +313,7 @@ class Resolver:
     def task(
         self, resolved: ResolvedRow, pieces: tuple[Piece, ...], seed: int | None = None
     ) -> Task:
-        """Return the task of a row.
-
-        Args:
-            seed: other than its own.
-        Raises:
-            RowError: see `pieces`.
-        """
+        """Return the task of a row, with another seed if given. Raises RowError, see `pieces`."""
         if seed is not None:
             resolved = resolved._replace(request=replace(resolved.request, seed=seed))
             pieces = self.pieces(resolved)
@@ -349,14 +330,13 @@ class Resolver:
         )
 
     def again(self, task: Task, takes: int) -> Iterator[Task]:
-        """Yield the tasks of further takes of a row that is given alone, with different seeds."""
+        """Yield the tasks of further takes of a single row, with different seeds."""
         resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
             found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
             yield replace(found, notes=task.notes, place=TakeRef(number, Role.EXTRA))
 
     def _check_room(self, request: SpeechRequest, need: VoiceKey | None) -> None:
-        """Raise RowError if a request is certain to exceed the checkpoint's positions."""
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
             count = partial(prompt_counter, self.config)
@@ -365,7 +345,6 @@ class Resolver:
 
 
 def pace_of(row: Row, config: RunConfig) -> FilePace:
-    """Return the pace of a row's file."""
     fit_s = row.duration_s
     if fit_s is None and row.speed is None and config.fit == "cues":
         fit_s = cue_length_s(row.extra or {})
@@ -405,9 +384,7 @@ def content_hash(
     ref_digest: str | None = None,
     split: Mapping[str, float] | None = None,
 ) -> str:
-    """Return the hash of a request's content: as `request_hash`, without seed, sampling, frame
-    limit and shapes.
-    """
+    """Return the hash as `request_hash`, without seed, sampling, frame limit and shapes."""
     values = _request_values(request, model, ref_digest, split)
     for name in ("seed", "sampling", "max_frames", "shapes"):
         values.pop(name, None)
@@ -441,7 +418,7 @@ def _encode_sampling(sampling: Sampling) -> str:
 
 
 def values_of(row: Row) -> dict[str, Any]:
-    """Return the fields of a row, so that a row made by a caller is checked like any other."""
+    """Return the fields of a row made by a caller, to check them like any others."""
     values = {name: value for name, value in vars(row).items() if value is not None}
     for name in ("line", "number", "file"):
         del values[name]
@@ -452,8 +429,8 @@ NO_WORDS = "its text has no letter or digit; add words, or let --wordless silenc
 
 
 def silence_of(task: Task, info: ModelInfo) -> Result:
-    """Return the result of a task without words: the pauses that its text marks, else
-    `SILENCE_S` of silence, at most its frame limit.
+    """Return the result of a task without words: the pauses in its text, else `SILENCE_S` of
+    silence, at most its frame limit.
     """
     request = task.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)

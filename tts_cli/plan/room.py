@@ -1,5 +1,5 @@
-"""Bound the capacity that the rows of a run need before they are tokenized, and check whether a row
-fits at all. Only rows near the limit are tokenized for that.
+"""Bound the capacity that the rows of a run need before they are tokenized, and check whether a
+row fits at all. Only rows near the limit are tokenized for that.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
 @dataclass
 class Needs:
-    """The capacity of slots and graphs."""
-
-    rows: int = 0  # rows or pieces to synthesize; there are no more slots than that
+    rows: int = 0  # rows or pieces to synthesize, the limit of slots
     max_positions: int = 1  # prompt and frames of the longest row
     max_frames: int = 1  # frames of the longest row
     max_trailing: int = 0  # text tokens after the prompt, in a streaming layout
@@ -39,7 +37,6 @@ class Needs:
 
     @classmethod
     def of(cls, tasks: Iterable[Task], info: ModelInfo) -> Needs:
-        """Return the capacity that tasks need."""
         needs = cls()
         for task in tasks:
             for piece in task.pieces:
@@ -47,7 +44,6 @@ class Needs:
         return needs
 
     def add(self, request: SpeechRequest, info: ModelInfo, voice: VoiceKey | None = None) -> None:
-        """Add the needs of one row, which may clone a voice."""
         positions = most_positions(request, info, voice)
         if voice is not None:
             self.max_reference_frames = max(self.max_reference_frames, voice.num_frames)
@@ -61,11 +57,10 @@ class Needs:
             self.max_trailing = max(self.max_trailing, text)
 
     def fits(self, room: Needs) -> bool:
-        """Return whether slots and graphs of capacity `room` can hold each of these rows."""
+        """Return whether slots and graphs of capacity `room` suffice for each of these rows."""
         return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)
 
     def joined(self, other: Needs) -> Needs:
-        """Return the capacity for both."""
         sizes = {name: max(getattr(self, name), getattr(other, name)) for name in _SIZES}
         return replace(self, **sizes)
 

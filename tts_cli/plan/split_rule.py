@@ -46,7 +46,6 @@ FIRST_TAG = "<|speaker:0|>"  # speaker of a reference without tags
 
 
 def pauses_of(config: RunConfig) -> Pauses:
-    """Return the pauses between pieces, by the settings of a run."""
     return Pauses(
         paragraph=config.pause_paragraph,
         sentence=config.pause_sentence,
@@ -57,8 +56,6 @@ def pauses_of(config: RunConfig) -> Pauses:
 
 @dataclass(frozen=True)
 class SplitRule:
-    """Splits the rows of a run."""
-
     info: ModelInfo
     longest: int | None  # maximum UTF-8 bytes of an unsplit row; None: no row is split
     limit: int  # maximum UTF-8 bytes of a piece
@@ -66,7 +63,6 @@ class SplitRule:
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> SplitRule:
-        """Return the rule for the settings of a run."""
         longest = limit = config.split_limit
         if config.split == "auto" and info.pace is not None and info.pace.longest_chars is not None:
             longest = info.pace.longest_chars
@@ -78,9 +74,7 @@ class SplitRule:
         return self.info.pace or Pace()
 
     def is_long(self, request: SpeechRequest) -> bool:
-        """Return whether a text, or a segment between two of its pauses, is too long for one
-        piece.
-        """
+        """Return whether a text, or a segment between pauses, is too long for one piece."""
         text = request.text
         if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
             return False  # the usual case, without decoding
@@ -101,9 +95,7 @@ class SplitRule:
         return None
 
     def why_whole(self, request: SpeechRequest) -> str | None:
-        """Return why a row that is longer than the checkpoint synthesizes well is not split; None:
-        it is split, or is not longer.
-        """
+        """Return why a row longer than the checkpoint synthesizes well is not split, or None."""
         pace = self.info.pace
         if pace is None or not pace.is_long(request.text):
             return None
@@ -112,9 +104,7 @@ class SplitRule:
         return self.problem(request) if self.is_long(request) else BY_SETTING
 
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
-        """Return a request that has marked pauses, without them if its voice would change after a
-        pause.
-        """
+        """Return a request without its marked pauses if the voice would change after a pause."""
         if self.problem(request) is None:
             return request
         text = without_pauses(request.text)
@@ -126,11 +116,7 @@ class SplitRule:
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
     def pieces(self, request: SpeechRequest, reading: NormalizedText | None) -> tuple[Piece, ...]:
-        """Return the pieces of a text that is split.
-
-        Args:
-            reading: the normalized text; None: synthesized as written.
-        """
+        """Return the pieces of a split text. `reading`: normalized text; None: as written."""
         cuts = self._cuts(request)
         carried = with_tags_in_force([cut.text for cut in cuts], self._pace.tags)
         most = self.most_frames(request)
@@ -151,7 +137,6 @@ class SplitRule:
         return tuple(pieces)
 
     def whole(self, request: SpeechRequest, reading: NormalizedText | None = None) -> Piece:
-        """Return the one piece of a text that is not split."""
         written = request.text if reading is None else reading.text
         return Piece(request, (0, len(written)), None, None, None, *self._usual(request))
 
@@ -182,8 +167,8 @@ class SplitRule:
         return {"limit": self.limit, **vars(self.pauses), **marks}
 
     def _cuts(self, request: SpeechRequest) -> list[_Cut]:
-        """Cut a text at its pauses, and long segments further. Segments without words are dropped,
-        except for their tags, which move to the next segment.
+        """Cut a text at its pauses, and long segments further. Segments without words are
+        dropped, except for their tags, which move to the next segment.
         """
         text, spaced = request.text, request.spaced or request.text
         cuts: list[_Cut] = []
@@ -217,22 +202,18 @@ class SplitRule:
 
 @dataclass(frozen=True)
 class _Cut:
-    """The text of one piece."""
-
     span: Part
     text: str  # with tags from before a pause
     pause_before_s: float | None  # marked pause, before the first piece only
     pause_after_s: float | None  # marked pause; None: by the boundary
 
     def with_pause(self, seconds: float | None) -> _Cut:
-        """Return the cut with a longer pause after it."""
         if seconds is None:
             return self
         return replace(self, pause_after_s=(self.pause_after_s or 0.0) + seconds)
 
 
 def _said(text: str) -> list[str]:
-    """Return the segments of a text between its pauses."""
     if not has_pauses(text):
         return [text]
     return [text[stretch.start : stretch.end] for stretch in segments(text)]

@@ -30,7 +30,7 @@ class Spool(Generic[T]):
 
     Args:
         name: name of the items in messages.
-        out: the output folder, which may not exist yet; None: there is none.
+        out: the output folder, which may not exist yet, or None.
     """
 
     def __init__(self, name: str, out: Path | None) -> None:
@@ -42,7 +42,7 @@ class Spool(Generic[T]):
         self._folders: list[Callable[[], str]] = [tempfile.gettempdir]
         if out is not None:
             self._folders.append(partial(_beside, out))
-        self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of what is in each
+        self._files: list[tuple[BinaryIO, list[int]]] = []  # and the sizes of the items in each
         weakref.finalize(self, _close, self._files)
 
     def add(self, thing: T) -> None:
@@ -63,7 +63,7 @@ class Spool(Generic[T]):
                 place += size
 
     def end(self) -> None:
-        """End adding. Raises DiskFull."""
+        """Finish adding. Raises DiskFull."""
         self._pack()
         if self._files:
             size = sum(sum(sizes) for _, sizes in self._files)

@@ -38,7 +38,7 @@ class Strays:
 
     Args:
         rows: rows of the manifest, which was read to its end.
-        own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
+        own: prefix of ids that belong to this manifest, from any run; empty: none.
     Raises:
         OSError, SetupError: `runs.jsonl` or the journal cannot be read, also while iterating.
     """
@@ -63,12 +63,10 @@ class Strays:
 
     @property
     def left(self) -> Count:
-        """Rows that were removed from the manifest."""
         return self.found[Stray.LEFT]
 
     @property
     def unknown(self) -> Count:
-        """Rows of an unknown manifest."""
         return self.found[Stray.UNKNOWN]
 
     def __iter__(self) -> Iterator[tuple[str, Stray]]:
@@ -80,7 +78,6 @@ class Strays:
                 yield take.id, kind
 
     def ids(self, kind: Stray) -> Iterable[str]:
-        """Return the ids of a kind."""
         return (row_id for row_id, found in self if found is kind)
 
     def _kind(self, take: JournalEntry) -> Stray | None:
@@ -132,9 +129,7 @@ def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
 
 def _manifests_of(run: dict[str, Any]) -> _Manifests | None:
     """Return the manifests of a run; None: some came from a pipe, or they are not recorded.
-
-    Raises:
-        LookupError, TypeError, AttributeError, ValueError: the line is not valid.
+    Raises LookupError, TypeError, AttributeError, ValueError: invalid line.
     """
     paths, read_as = run["manifests"], run["read_as"]
     if not paths or len(paths) != len(read_as):

@@ -37,8 +37,6 @@ class Droppable:
 
 @dataclass(frozen=True)
 class _Row:
-    """The files of one row that can be deleted, by the number of their take."""
-
     id: str
     files: dict[int, list[Path]]
 
@@ -48,7 +46,6 @@ def droppable(out: Path, journal: Journal, before_s: float | None, approved: Tak
 
     Args:
         before_s: seconds since 1970; younger files stay. None: all ages.
-        approved: takes that stay.
     """
     found = Droppable()
     for row in _rows(out, journal, before_s, approved, found):
@@ -66,11 +63,7 @@ def drop(
     before_s: float | None,
     approved: Takes = frozenset(),
 ) -> Droppable:
-    """Record these takes as removed, and then delete their files.
-
-    Raises:
-        Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
-    """
+    """Record these takes as removed, and then delete their files. A rerun deletes what is left."""
     found = droppable(out, journal, before_s, approved)
     batch: list[_Row] = []
     for row in _rows(out, journal, before_s, approved, Droppable()):
@@ -86,9 +79,7 @@ def drop(
 def _rows(
     out: Path, journal: Journal, before_s: float | None, approved: Takes, found: Droppable
 ) -> Iterator[_Row]:
-    """Yield the files of each row that can be deleted, and count edited and approved rows in
-    `found`.
-    """
+    """Yield the deletable files of each row, and count edited and approved rows in `found`."""
     top = out / TAKES
     for folder, folders, names in os.walk(top):
         folders.sort()

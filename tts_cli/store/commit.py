@@ -54,34 +54,30 @@ NOT_AUDIO = "the file is not whole audio"
 
 @dataclass(frozen=True)
 class RowChange:
-    """One entry to commit, and the files that it describes."""
-
     line: JournalEntry | CopiedLine
     staged: tuple[Moved, ...] = ()  # new files, by their temporary names
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
-    is_new: bool = False  # the journal has no take that was the row's file
+    is_new: bool = False  # no take of the journal was the row's file
 
     @property
     def entry(self) -> JournalEntry:
-        """The entry that the line has."""
         return self.line if isinstance(self.line, JournalEntry) else self.line.take
 
     @property
     def new_names(self) -> set[str]:
-        """The names that get other content."""
         return {str(one.target) for one in (*self.staged, *self.moved)}
 
     @property
     def is_of_row(self) -> bool:
-        """Whether it changes which files have the row's own names."""
+        """Whether the entry changes which files have the row's own names."""
         entry = self.entry
         return entry.status is not Status.FAILED and entry.role is not Role.EXTRA
 
 
 @dataclass
 class _Rotation:
-    """What happens to the content that had the names of a change before."""
+    """The new names of the content that had the names of a change before."""
 
     entries: list[JournalEntry] = field(default_factory=list)  # of content that becomes a take
     moved: list[Moved] = field(default_factory=list)
@@ -89,8 +85,7 @@ class _Rotation:
 
 
 class Commits:
-    """Changes the rows of one output folder, whose lock is held. Several threads may commit
-    different rows.
+    """Changes the rows of one locked output folder. Several threads may commit different rows.
 
     Args:
         num_extras: takes that a run makes of each row besides its own; their numbers stay free.
@@ -151,8 +146,8 @@ class Commits:
             raise
 
     def adopt(self, row_id: str) -> JournalEntry | None:
-        """Make the file of a row a separate take if a user has edited it; that take is then the
-        row's current one. Return its entry; None: the file is unchanged.
+        """Make a file that a user has edited a separate take, which becomes the row's current one.
+        Return its entry; None: the file is unchanged.
         """
         line = self._current_line(row_id)
         if line is None:
@@ -169,7 +164,7 @@ class Commits:
         return entry
 
     def moved_back(self, entry: JournalEntry) -> tuple[Moved, ...]:
-        """The files of a take in `takes/`, which become the row's own. Raises OSError."""
+        """Return the files of a take in `takes/` that become the row's own. Raises OSError."""
         moved = []
         for ending in (audio_suffix(entry.path), CODES_SUFFIX, *DERIVED_SUFFIXES):
             name, target = take_name(entry.id, entry.take, ending), f"{entry.id}{ending}"
@@ -181,13 +176,12 @@ class Commits:
         return tuple(moved)
 
     def _current_line(self, row_id: str) -> CopiedLine | None:
-        """The last ok line of a row's current take."""
         file = self.journal.file(row_id)
         return None if file is None else self.journal.last_ok_line(row_id, file.take)
 
     def _rotated(self, change: RowChange) -> _Rotation:
-        """Find the files whose names get other content or go, and the names that these files get.
-        Raises RowError, OSError.
+        """Find the files whose names get other content or are removed, and the names that these
+        files get. Raises RowError, OSError.
         """
         entry, rotation = change.entry, _Rotation()
         new = {str(one.target): str(one.sha256) for one in (*change.staged, *change.moved)}
@@ -219,7 +213,7 @@ class Commits:
         return rotation
 
     def _move(self, name: str, sha256: str | None, home: str | None, rotation: _Rotation) -> None:
-        """Note that a file, if it is there, gets another name, or loses its own."""
+        """Note that a file, if it exists, gets another name or loses its own."""
         path = self.out / name
         if not path.is_file() or path.is_symlink():
             return
@@ -237,11 +231,7 @@ class Commits:
         found: tuple[int, str],
         rotation: _Rotation,
     ) -> str | None:
-        """The name that a file gets which loses its own; None: it can go.
-
-        Args:
-            found: its size and SHA-256.
-        """
+        """Return the new name of a file that loses its own; None: it can be deleted."""
         entry, suffix = change.entry, audio_suffix(name)
         if name.endswith(CODES_SUFFIX):
             number = rotation.number or (current.take.take if current else entry.take)
@@ -271,7 +261,7 @@ class Commits:
     def _take_of(
         self, entry: JournalEntry, current: CopiedLine | None, found: tuple[int, str]
     ) -> CopiedLine | None:
-        """The take of a row that has some content; None: no entry explains it."""
+        """Return the take of a row that has this content; None: no entry explains it."""
         if current is not None and current.take.sha256 in (None, found[1]):
             return current
         lines = (self.journal.last_ok_line(entry.id, n) for n in self.journal.row(entry.id).numbers)
@@ -311,7 +301,7 @@ class Commits:
         return name
 
     def _finish(self, changes: tuple[RowChange, ...], rotations: list[_Rotation]) -> None:
-        """Make the names agree with committed entries. Raises StoppedEarly."""
+        """Make the names of files agree with committed entries. Raises StoppedEarly."""
         problem = "row {} is committed, but its files cannot get their names"
         remedy = "remove what is in the way, and run the same command again"
         has_retained = False
@@ -340,7 +330,6 @@ class Commits:
                 self._has_truncated = True
 
     def _derived(self, entry: JournalEntry) -> Iterator[str]:
-        """Yield the names of subtitles and word times of a row."""
         for suffix in DERIVED_SUFFIXES:
             name = f"{entry.id}{suffix}"
             if not os.path.lexists(self.out / name):
@@ -358,5 +347,5 @@ def rendition_name(take: JournalEntry, sha256: str, suffix: str) -> str:
 
 
 def source_name(row_id: str, take: int, suffix: str) -> str:
-    """Return the name of the file that the delivered file of a take was made from."""
+    """Return the name of the file that a take's delivered file was made from."""
     return take_name(row_id, take, f"{SOURCE_MARK}{suffix}")

@@ -1,8 +1,8 @@
 """The record of files derived from rows' audio: subtitles and word times.
 
-`derived.jsonl` has a line for each file that was written: its path and SHA-256, the SHA-256 of its
-audio and a digest of its text. A file with other content was edited by a user, or is from an
-earlier version without this record. It is never replaced.
+`derived.jsonl` has one line per written file: its path and SHA-256, the SHA-256 of its audio and a
+digest of its text. A file with other content was edited by a user, or is from a version without
+this record. It is never replaced.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ MAX_BYTES = 1 << 26  # of a compared file; larger ones were not written by us
 
 
 class DerivedFiles:
-    """The derived files of one output folder; adding to them needs its lock.
-
-    Raises:
-        SetupError: derived.jsonl is not a regular file.
-        OSError: it cannot be read.
-    """
+    """The derived files of a folder. Adding needs its lock. Raises SetupError, OSError."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -40,9 +35,7 @@ class DerivedFiles:
                 self._learn(*map(str, found))
 
     def is_for(self, name: str, audio: str, text: str = "") -> bool:
-        """Return whether an existing file was last written for this audio and text; a user may have
-        edited it since.
-        """
+        """Return whether a file was last written for this audio and text, edited since or not."""
         is_last = self._audio.get(id_hash(name)) == id_hash(audio)
         is_last = is_last and self._text.get(id_hash(name)) == id_hash(text)
         return is_last and os.path.isfile(self.out / name)
@@ -53,17 +46,13 @@ class DerivedFiles:
         return known in (None, id_hash(audio)) and os.path.isfile(self.out / name)
 
     def is_ours(self, name: str, content: bytes) -> bool:
-        """Return whether this content was written to this file."""
         return self._ours.get(id_hash(f"{name}\n{_digest(content)}")) is not None
 
     def claim(self, name: str, content: bytes, audio: str, text: str = "") -> bool | None:
-        """Record that a content is about to be written to a file.
+        """Record that a content is about to be written to a file. Raises SetupError, OSError.
 
         Returns:
             True: write it. None: the file has this content already. False: a user edited it.
-        Raises:
-            SetupError: the name is taken by something other than a regular file.
-            OSError: the file cannot be read, or the line cannot be added.
         """
         found = read_own(self.out / name, MAX_BYTES)
         is_same = found == content

@@ -60,8 +60,8 @@ class JournalEntry(msgspec.Struct, frozen=True):
     """One line of `timings.jsonl`: the result of one take of a row. Times are wall milliseconds.
 
     Prefill, decode and vocoder run for many rows together: prefill_ms, decode_ms and vocoder_ms are
-    this row's share by its own steps, not the time that the row waited for its batch. None is
-    unknown, or does not apply to a row that was not synthesized.
+    this row's share by its own steps, without waiting. None is unknown, or does not apply to a row
+    that was not synthesized.
     """
 
     # id of the row; `#7` is line 7 if it has no valid id, `#b.csv:7` if there are several manifests
@@ -162,27 +162,26 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """Whether the take is good, and its row was not removed."""
         return self.status is Status.OK
 
     @property
     def shown(self) -> str:
-        """Name of its row in messages, with the take's number unless it is the row's own."""
+        """The row's name in messages, with the take's number unless the take is the row's own."""
         return f"{self.id}, take {self.take}" if self.role is Role.EXTRA else self.id
 
     @property
     def is_runaway(self) -> bool:
-        """Whether its speech is not all of its text."""
+        """Whether the audio does not contain all of the text."""
         return self.finish_reason is not None and self.finish_reason.is_runaway
 
     @property
     def is_early(self) -> bool:
-        """Whether its hashes and seeds are of versions that were never published."""
+        """Whether its hashes and seeds are from versions that were never published."""
         return self.schema < PUBLISHED
 
     @property
     def said(self) -> str | None:
-        """Text that the model got."""
+        """The text that the model got."""
         return self.text if self.spoken_text is None else self.spoken_text
 
     def is_same_speech(self, other: JournalEntry) -> bool:
@@ -191,7 +190,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_unsampled(self) -> bool:
-        """Whether it failed before anything was drawn, so that other seeds cannot help."""
+        """Whether it failed before sampling, so that other seeds cannot help."""
         return not self.is_ok and not self.attempts
 
     @property
@@ -206,7 +205,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def voice_name(self) -> str | None:
-        """Name of its voice for messages: that of a generated voice without its folder."""
+        """The voice's name in messages; a generated voice without its folder."""
         return voice_label(self.voice)
 
     @property
@@ -218,17 +217,15 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @property
     def shift_s(self) -> float:
-        """By how much its audio starts later than as synthesized."""
+        """How much later its audio starts than as synthesized."""
         return self._applied("pad_start_s") - self._applied("trimmed_start_s") / self.speed
 
     @property
     def speed(self) -> float:
-        """Speed of its file."""
         return self._applied("speed") or 1.0
 
     @property
     def pace(self) -> FilePace:
-        """Return the pace that was requested of its file."""
         fit_s, is_own = self._applied("fit_s"), (self.applied or {}).get("is_own_pace") is True
         return FilePace(1.0 if fit_s else self.speed, fit_s or None, is_own)
 
@@ -243,7 +240,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: builtins.bytes) -> JournalEntry | None:
-        """Decode a whole line of the file; None: it is invalid."""
+        """Decode a complete line of the file; None: it is invalid."""
         try:
             take = _decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -298,7 +295,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return cls(**known)
 
     def as_values(self) -> dict[str, Any]:
-        """Return its fields as in a line, with rounded numbers."""
+        """Return the fields of a line, with rounded numbers."""
         stored = msgspec.structs.astuple(self)
         values = dict(zip(FIELDS, (*stored[:_PLACE], self.suspect, *stored[_PLACE:]), strict=True))
         for name, digits in _DIGITS.items():
@@ -307,7 +304,6 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return values
 
     def to_line(self) -> str:
-        """Return the entry as one line of JSON."""
         return _ENCODER.encode(self.as_values()) + "\n"
 
 
@@ -329,7 +325,7 @@ class EntryFacts(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: builtins.bytes) -> EntryFacts | JournalEntry | None:
-        """Decode a whole line of the file; None: it is invalid."""
+        """Decode a complete line of the file; None: it is invalid."""
         try:
             facts = _decode_facts(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -344,8 +340,8 @@ def user_entry(base: JournalEntry, number: int, found: tuple[int, str], path: st
     """Return the entry of a file that a user made, as an alternative take.
 
     Args:
-        base: the take that it was made from.
-        found: its size and SHA-256.
+        base: the take that the file was made from.
+        found: size and SHA-256 of the file.
     """
     suffix = PurePosixPath(path).suffix
     is_delivered = suffix == PurePosixPath(base.path or "").suffix
@@ -368,23 +364,22 @@ def user_entry(base: JournalEntry, number: int, found: tuple[int, str], path: st
 
 @dataclass(frozen=True)
 class CopiedLine:
-    """A line of any schema that is copied with some values changed; other values are preserved."""
+    """A line of any schema, copied with some changed values. Unknown fields are preserved."""
 
     take: JournalEntry
     values: Mapping[str, Any]  # all values of the line
 
     @classmethod
     def decode(cls, raw: bytes) -> CopiedLine | None:
-        """Decode a whole line of the file; None: it is invalid."""
+        """Decode a complete line of the file; None: it is invalid."""
         take, values = JournalEntry.decode(raw), parse_line(raw)
         return None if take is None or values is None else cls(take, values)
 
     def changed(self, **changes: Any) -> CopiedLine:
-        """Return the line with other values of known fields."""
         return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
 
     def to_line(self) -> str:
-        """Return the line with its unknown fields; one of an unpublished schema retains it."""
+        """Return the line with its unknown fields; an unpublished schema stays."""
         names = ("id", "status", "take", "role") if self.take.is_early else FIELDS
         known = {name: value for name, value in self.take.as_values().items() if name in names}
         others = {name: value for name, value in self.values.items() if name != "unfinished"}
@@ -435,7 +430,6 @@ _PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
 
 
 def _are_sound(remarks: list[Remark]) -> bool:
-    """Whether remarks are within bounds."""
     if not remarks:
         return True
     return len(remarks) <= MAX_REMARKS and all(1 <= remark.weight <= 10 for remark in remarks)
@@ -450,7 +444,7 @@ def _of_kind(value: Any, kind: Any) -> Any:
 
 
 def inner_path(value: Any) -> str | None:
-    """Return a relative path with `/` between its parts; None: it is not inside of the folder."""
+    """Return a relative path with `/` between its parts; None: it leads out of the folder."""
     if not isinstance(value, str) or not value or "\0" in value or "\\" in value:
         return None
     path = PurePosixPath(value)
@@ -465,8 +459,6 @@ def iso_time(moment: datetime) -> str:
 
 
 class _Span(msgspec.Struct):
-    """The fields that every part has."""
-
     text_start: Whole
     text_end: Whole
     start_s: Seconds
@@ -477,7 +469,6 @@ _Spans = Annotated[list[_Span], Meta(max_length=MAX_PARTS)]
 
 
 def sound_parts(value: Any) -> list[dict[str, Any]]:
-    """Return the parts of a line; none if one of them is invalid."""
     try:
         msgspec.convert(value, _Spans)
     except msgspec.ValidationError:
@@ -497,7 +488,7 @@ def _remarks(values: Mapping[str, Any]) -> list[Remark]:
 
 
 def _remark(entry: Any) -> Remark | None:
-    """Read a remark, which may be of a later version with further kinds; None: it is invalid."""
+    """Read a remark, possibly of an unknown kind from a later version; None: it is invalid."""
     if not isinstance(entry, list) or len(entry) < 2 or not isinstance(entry[1], str):
         return None
     kind = Kind.named(entry[0]) if isinstance(entry[0], str) else Kind.OTHER

@@ -1,8 +1,8 @@
 """Names and contents of the files in an output folder.
 
-A row's current take has the row's names: `<id>.wav` and `<id>.codes.safetensors`. All others are in
-`takes/<id>/`: `<n>.wav` is the delivered file of take n, `<n>.source.wav` the file that it was made
-from. `truncated/` has the audio of rows that failed because it was cut off.
+A row's current take has the row's names: `<id>.wav` and `<id>.codes.safetensors`. Other takes are
+in `takes/<id>/`: `<n>.wav` is the delivered file of take n, `<n>.source.wav` the file that it was
+made from. `truncated/` has the audio of rows that failed because it was cut off.
 
 Files are encoded in memory first, so that a full disk is an error of one write (`atomic.py`).
 """
@@ -66,7 +66,7 @@ NESTED_SUFFIXES = {
 
 
 def take_name(row_id: str, take: int, suffix: str) -> str:
-    """The file of a take that is not current, relative to the folder."""
+    """Return the file of a take that is not current, relative to the folder."""
     return f"{TAKES}/{row_id}/{take}{suffix}"
 
 
@@ -77,8 +77,8 @@ def audio_suffix(path: object) -> str:
 
 
 def owner_of(name: str) -> tuple[str, int | None] | None:
-    """Return the row that a file name, relative to the folder, belongs to, and the number of the
-    take if the name has one; None: it is not the file of a row.
+    """Return the row of a file name, relative to the folder, and the number of the take if the name
+    has one; None: it is not the file of a row.
     """
     suffix = next((suffix for suffix in ROW_SUFFIXES if name.endswith(suffix)), None)
     if suffix is None:
@@ -92,23 +92,18 @@ def owner_of(name: str) -> tuple[str, int | None] | None:
 
 
 def own_names(row_id: str) -> list[str]:
-    """Return all names, relative to the folder, that files of a row may have outside `takes/`."""
+    """Return all names that files of a row may have outside `takes/`, relative to the folder."""
     return [f"{front}{row_id}{one}" for front in ("", f"{TRUNCATED}/") for one in ROW_SUFFIXES]
 
 
 def is_file_of(row_id: str, name: str) -> bool:
-    """Whether a name, relative to the folder, is one that files of a row have."""
     take = name.removeprefix(f"{TAKES}/{row_id}/")
     is_of_take = take != name and "/" not in take and take.endswith(ROW_SUFFIXES)
     return is_of_take or name in own_names(row_id)
 
 
 class SharedNames:
-    """The file names that two rows of a folder share. They belong to the row with the longer id.
-
-    Args:
-        ids: of the folder's rows.
-    """
+    """The file names that two rows of a folder share. They belong to the row with the longer id."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         tails = tuple(NESTED_SUFFIXES.values())
@@ -121,12 +116,7 @@ class SharedNames:
 
 
 def prepare_folder(out: Path) -> None:
-    """Create the output folder and make sure it can be written to.
-
-    Raises:
-        UsageError: the path is not a folder.
-        SetupError: it cannot be created or written to.
-    """
+    """Create the output folder and check that it is writable. Raises UsageError, SetupError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -142,7 +132,6 @@ def prepare_folder(out: Path) -> None:
 
 
 def file_sha256(file: BinaryIO) -> str:
-    """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     while block := file.read(1 << 20):
         digest.update(block)
@@ -150,7 +139,6 @@ def file_sha256(file: BinaryIO) -> str:
 
 
 def size_and_sha256(path: Path) -> tuple[int, str] | None:
-    """Size and SHA-256 of a regular file; None if there is none."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return None
@@ -162,7 +150,6 @@ def size_and_sha256(path: Path) -> tuple[int, str] | None:
 
 
 def is_same(source: Path, target: Path) -> bool:
-    """Whether two names are of one file, or of two with the same content."""
     try:
         first, second = os.lstat(source), os.lstat(target)
     except FileNotFoundError:
@@ -176,7 +163,6 @@ def is_same(source: Path, target: Path) -> bool:
 
 
 def _size(path: str) -> int:
-    """Bytes of a plain file; 0 if there is none."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -194,12 +180,11 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 class AudioWriter(Encoder):
-    """Encodes the files of rows, and stages them in the folder; may be called from several threads
-    for different ids.
+    """Encodes the files of rows, and stages them in the folder; several threads may use it for
+    different ids.
 
     Args:
-        out: existing output folder.
-        native_rate_hz: sample rate of the samples handed in.
+        native_rate_hz: sample rate of the given samples.
     Raises:
         UsageError, SetupError: the format, subtype and rate are not possible; see `check_format`.
     """
@@ -213,12 +198,11 @@ class AudioWriter(Encoder):
         self.inside = PathGuard(out)
 
     def path_of(self, row_id: str) -> Path:
-        """The audio file of a row."""
         return self.out / f"{row_id}{self.suffix}"
 
     @staticmethod
     def name_of(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
-        """The name of a file, relative to the folder.
+        """Return the name of a file, relative to the folder.
 
         Args:
             is_truncated: the row failed because its audio was cut off.
@@ -261,15 +245,13 @@ class AudioWriter(Encoder):
         tags: Tags = NO_TAGS,
         pace: FilePace = AS_SYNTHESIZED,
     ) -> Encoded:
-        """Encode the files of a row, and stage them in the folder if this process sees it: they are
-        on disk then, under temporary names.
+        """Encode the files of a row, and stage them in the folder under temporary names if this
+        process can see it.
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, used only if the run saves codes.
             is_truncated, take: see `name_of`.
-            tags: metadata of the file.
-            pace: of the file.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
@@ -283,7 +265,7 @@ class AudioWriter(Encoder):
     def staged(
         self, row_id: str, made: Encoded, is_truncated: bool = False, take: int | None = None
     ) -> Encoded:
-        """Stage files that are in memory, unless that is done already. Raises as `make`."""
+        """Stage files that are in memory, unless they are staged already. Raises as `make`."""
         audio, codes = made.audio, made.codes
         if not isinstance(audio, bytes):
             return made
@@ -317,7 +299,7 @@ class AudioWriter(Encoder):
         return stage(path, data, token_of(sha256)).removeprefix(self._prefix)
 
     def _require_folder(self) -> None:
-        """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
+        """Raise StoppedEarly if the folder was moved, removed, unmounted or replaced."""
         if _identity(self.out) != self._folder:
             raise StoppedEarly(
                 f"the output folder no longer exists: {self.out}",
@@ -326,11 +308,7 @@ class AudioWriter(Encoder):
 
 
 class PathGuard:
-    """Creates folders for files of one output folder, and refuses paths that lead out of it.
-
-    Args:
-        out: existing folder.
-    """
+    """Creates folders in one existing output folder, and refuses paths that lead out of it."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -339,12 +317,10 @@ class PathGuard:
         self._folders: set[str] = set()  # checked and created
 
     def make_room(self, path: Path | str, *, is_synced: bool = True) -> None:
-        """Create a file's folder.
+        """Create a file's folder. Raises RowError, OSError: the file cannot be created.
 
         Args:
             is_synced: sync new folders; else their parents are added to `unsynced`.
-        Raises:
-            RowError, OSError: the file cannot be created.
         """
         folder = os.path.dirname(path)
         if folder not in self._folders:
@@ -373,8 +349,6 @@ class PathGuard:
 
 
 class Mover:
-    """Moves and removes files of one output folder; any thread may use it. Names are relative."""
-
     def __init__(self, out: Path) -> None:
         self.out = out
         self._inside = PathGuard(out)
@@ -382,11 +356,11 @@ class Mover:
         self._synced: set[str] = set()  # folders that were touched
 
     def make_room(self, name: str) -> None:
-        """Create the folder of a file. Raises RowError, OSError: the file cannot be created."""
+        """Create the folder of a file. Raises RowError, OSError."""
         self._inside.make_room(self.out / name, is_synced=False)
 
     def put(self, part: str, name: str, *, is_staged: bool = False) -> None:
-        """Give a staged file, or one of a take, a name that another file may have. Raises
+        """Give a staged file, or a file of a take, a name that another file may have. Raises
         OSError.
 
         Args:
@@ -413,7 +387,7 @@ class Mover:
         self._touched.add(str(path.parent))
 
     def move(self, name: str, target: str | None) -> bool:
-        """Give a file another name, or remove it. Returns False if the file is missing, or another
+        """Give a file another name, or remove it. Return False if the file is missing, or another
         file has the name. Raises RowError, OSError.
         """
         source = self.out / name
@@ -430,7 +404,7 @@ class Mover:
         return True
 
     def remove(self, path: Path) -> bool:
-        """Remove a file. Returns whether it existed. Raises OSError."""
+        """Remove a file. Return whether it existed. Raises OSError."""
         try:
             path.unlink()
         except (FileNotFoundError, NotADirectoryError):
@@ -439,10 +413,11 @@ class Mover:
         return True
 
     def due(self, *, has_renames: bool = True) -> set[str]:
-        """Return the folders that the caller has to sync, and forget them.
+        """Return the folders that the caller must sync, and forget them.
 
         Args:
-            has_renames: those with renamed and removed files, besides those with new folders.
+            has_renames: include folders with renamed and removed files, not only those with new
+                folders.
         """
         found: set[str] = set()
         for folders in (self._inside.unsynced, *([self._touched] if has_renames else [])):
@@ -457,14 +432,14 @@ class Mover:
         self._touched |= folders
 
     def sync(self) -> None:
-        """Make all of it durable. Raises DiskFull, OSError."""
+        """Make all changes durable. Raises DiskFull, OSError."""
         for folder in self.due():
             with contextlib.suppress(FileNotFoundError):
                 sync_folder(folder)
 
     def end(self) -> None:
-        """Make all of it durable, and then remove empty folders in `takes/`; no other thread moves
-        files any more. Raises DiskFull, OSError.
+        """Make all changes durable, and then remove empty folders in `takes/`. No other thread may
+        move files any more. Raises DiskFull, OSError.
         """
         self.sync()
         for folder in map(Path, self._synced):

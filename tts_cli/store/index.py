@@ -1,7 +1,7 @@
 """The index of a journal: an in-memory SQLite table with one record per take.
 
 It is derived from `timings.jsonl` and never written to disk. A record has the offset of the take's
-last line, its state and the hashes that a rerun compares, 50 to 90 bytes per take.
+last line, its state and the hashes that a rerun compares: 50 to 90 bytes per take.
 
 A row's current take is the last one that became the row's file: of the takes with an `own` line
 (their role was own or held), the one whose `own` line is last. If that take failed, the row is
@@ -68,8 +68,6 @@ GROUP BY state & {_STATUS_BITS}
 
 
 class IndexedTake(NamedTuple):
-    """A record of the index."""
-
     row: int  # key of the row, see `key_of`
     take: int
     state: int
@@ -83,17 +81,15 @@ class IndexedTake(NamedTuple):
 
     @property
     def status(self) -> Status:
-        """Status of the last line."""
         return _STATUSES[self.state & _STATUS_BITS]
 
     @property
     def is_held(self) -> bool:
-        """Whether a user pinned it."""
         return bool(self.state & _IS_HELD)
 
     @property
     def is_early(self) -> bool:
-        """Whether its hashes are of a version that was never published."""
+        """Whether its hashes are from a version that was never published."""
         return bool(self.state & _IS_EARLY)
 
     @property
@@ -102,7 +98,6 @@ class IndexedTake(NamedTuple):
         return None if self.digest is None else f"{self.digest + _HALF:016x}"
 
     def is_of(self, request_hash: str, delivery_hash: str) -> bool:
-        """Whether its last line has these hashes."""
         return self.hashes == _hash_bits(request_hash, delivery_hash)
 
     @property
@@ -112,17 +107,11 @@ class IndexedTake(NamedTuple):
 
     @property
     def has_number(self) -> bool:
-        """Whether its number is taken forever: it was ok once, or a user's file has it."""
+        """Whether its number is taken for ever: it was ok once, or a user's file has it."""
         return self.good is not None or self.is_users
 
 
 class RowTakes:
-    """The takes of a row, and which of them is current.
-
-    Args:
-        takes: by number.
-    """
-
     def __init__(self, takes: Sequence[IndexedTake] = ()) -> None:
         self.takes = takes
         self.current: IndexedTake | None = None  # None: no take ever was the row's file
@@ -137,45 +126,40 @@ class RowTakes:
 
     @property
     def take(self) -> int:
-        """Number of the current take; 0: there is none."""
+        """Number of the current take; 0: none."""
         return 0 if self.current is None else self.current.take
 
     @property
     def is_held(self) -> bool:
-        """Whether a user pinned the current take."""
         return self.current is not None and self.current.is_held
 
     @property
     def is_removed(self) -> bool:
-        """Whether the row was removed; `current` was its file then."""
+        """Whether the row was removed; `current` was its file before."""
         return self.current is not None and self.current.status is Status.REMOVED
 
     @property
     def status(self) -> Status | None:
-        """Status of the row; None: it has no current take, or was removed."""
         if self.current is None or self.is_removed:
             return None
         return Status.FAILED if self.has_failed else Status.OK
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the takes, the lowest first."""
         return [one.take for one in self.takes]
 
     @property
     def top(self) -> int:
-        """The highest number; 0 without takes."""
         return self.takes[-1].take if self.takes else 0
 
     def number(self, take: int) -> IndexedTake | None:
-        """The take of a number; None if no line has it."""
         return next((one for one in self.takes if one.take == take), None)
 
     def next_take(self, used: int = 0, spare: int = 0) -> int:
         """Return a number for a new take: above those of all takes, unless it exceeds `MAX_TAKE`.
 
         Args:
-            used: another number in use, maybe without a line.
+            used: another number in use, perhaps without a line.
             spare: how many numbers to leave free for takes that a run is about to make.
         """
         numbers = {*self.numbers, used}
@@ -213,7 +197,7 @@ class Index:
     """The records of one journal; any thread may use it.
 
     Args:
-        has_digests: keep 64 bits of the digest of each file, for `--verify-files`.
+        has_digests: store 64 bits of the digest of each file, for `--verify-files`.
     """
 
     def __init__(self, has_digests: bool = False) -> None:
@@ -227,7 +211,7 @@ class Index:
     def put(self, lines: Iterable[tuple[JournalEntry | EntryFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones.
 
-        They wait for the next query: each statement may let other threads run Python for a
+        They wait for the next query: each SQL statement may release the interpreter for a
         millisecond, and writer threads would wait for it once per row.
         """
         with self._mutex:
@@ -264,7 +248,6 @@ class Index:
         )
 
     def row(self, row_id: str) -> RowTakes:
-        """The takes of a row."""
         if self._is_empty:
             return _NONE
         row = self._known.get(row_id)
@@ -275,9 +258,7 @@ class Index:
         return row
 
     def look_up(self, row_ids: Iterable[str]) -> None:
-        """Look up many rows with one query, so that `row` has them until the next entry. Queries
-        for single rows take 40 us more per row.
-        """
+        """Look up many rows with one query, until the next entry; saves 40 us per row."""
         if self._is_empty:
             return
         ids = {key_of(row_id): row_id for row_id in row_ids}
@@ -291,28 +272,24 @@ class Index:
             self._known = known
 
     def _of_key(self, key: int) -> RowTakes:
-        """The takes of a key. The caller holds the mutex."""
         found = self._connection().execute(_OF_ROW, (key,)).fetchall()
         return RowTakes(list(map(IndexedTake._make, found))) if found else _NONE
 
     def current_offsets(
         self, is_meant: Callable[[RowTakes], bool], *, is_chosen: bool = False
     ) -> array[int]:
-        """Offsets of the last lines of current takes, in the order of the journal.
+        """Return offsets of the last lines of current takes, in the order of the journal.
 
         Args:
-            is_meant: gets the row; its current take is there.
+            is_meant: gets a row that has a current take.
             is_chosen: skip rows whose only take is the first one and not pinned.
         """
         rows = self._rows(_CHOSEN if is_chosen else "")
         return _sorted(row.current.offset for row in rows if row.current and is_meant(row))
 
     def absent_offsets(self, has_key: Callable[[int], bool]) -> array[int]:
-        """Offsets of the last lines of current takes of rows that were not removed and for whose
-        key `has_key` is false, in the order of the journal.
-
-        Args:
-            has_key: gets the `id_hash` of a row's id.
+        """Return offsets of the last lines of current takes, in the order of the journal, of rows
+        that were not removed and for which `has_key(id_hash)` is false.
         """
         with self._mutex:
             keys = self._connection().execute("SELECT DISTINCT row FROM takes")
@@ -321,7 +298,7 @@ class Index:
             return _sorted(row.current.offset for row in rows if row.current and not row.is_removed)
 
     def all_offsets(self) -> array[int]:
-        """Offsets of the last lines of all takes of rows that were not removed, in order."""
+        """Return offsets of the last lines of all takes of rows that were not removed, in order."""
         rows = (row for row in self._rows() if not row.is_removed)
         takes = (take for row in rows for take in row.takes)
         return _sorted(take.offset for take in takes if take.status is not Status.REMOVED)
@@ -345,7 +322,7 @@ class Index:
         return RowTotals(ok, failed, audio_us / 1e6, is_early)
 
     def _rows(self, where: str = "") -> Iterator[RowTakes]:
-        """The takes of each row, a million rows within seconds."""
+        """Yield the takes of each row, a million rows within seconds."""
         query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
         with self._mutex:
             found = self._connection().execute(query)

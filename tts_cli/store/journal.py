@@ -43,15 +43,12 @@ _BATCH = 4096  # lines that are put into the index together
 
 
 def _is_old(raw: bytes) -> bool:
-    """Whether a line is of an earlier schema."""
     found = _SCHEMA.search(raw)
     return found is None or int(found[1]) < SCHEMA
 
 
 @dataclass
 class _Append:
-    """The entries of one call of `append`, and its result."""
-
     entries: list[JournalEntry]
     lines: list[bytes]
     folders: Collection[str]
@@ -60,13 +57,13 @@ class _Append:
 
 
 class Journal:
-    """The journal of one output folder; may be used from several threads.
+    """The journal of one output folder; several threads may use it.
 
     Args:
-        out: the output folder; its lock must be held unless `is_read_only`. None: there is none.
-        is_read_only: read only, as `--dry-run` does; repair and append nothing.
-        has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
-        is_known: it was read before, so that nothing is logged about its lines.
+        out: the output folder; its lock must be held unless `is_read_only`. None: no folder.
+        is_read_only: repair and append nothing, as for `--dry-run`.
+        has_sums: store 64 bits of each file's SHA-256, for `--verify-files`.
+        is_known: it was read before, so nothing is logged about its lines.
     Raises:
         SetupError: the file exists but cannot be read or written, or is not a regular file.
     """
@@ -109,7 +106,7 @@ class Journal:
         self.close()
 
     def row(self, row_id: str) -> RowTakes:
-        """Return the takes of a row; without takes if no line has the row."""
+        """Return the takes of a row; empty if no line has the row."""
         return self._index.row(row_id)
 
     def look_up(self, row_ids: Iterable[str]) -> None:
@@ -117,25 +114,23 @@ class Journal:
         self._index.look_up(row_ids)
 
     def file(self, row_id: str) -> RowTakes | None:
-        """Return the takes of a row; None: no take ever was its file, or it was removed."""
+        """Return the takes of a row; None: it has no file, or was removed."""
         found = self._index.row(row_id)
         return None if found.current is None or found.is_removed else found
 
     def line(self, row_id: str, take: int) -> CopiedLine | None:
-        """Return the last line of a take, for a copy; None: it has none. Raises OSError."""
+        """Return the last line of a take, for a copy, or None. Raises OSError."""
         found = self._index.row(row_id).number(take)
         return None if found is None else next(self._lines_at([found.offset]), None)
 
     def take(self, row_id: str, number: int) -> JournalEntry | None:
-        """Return the last entry of a take with the present path of its file; None: it has none.
-        Raises OSError.
-        """
+        """Return a take's last entry with its file's present path, or None. Raises OSError."""
         line = self.line(row_id, number)
         return None if line is None else self._located(line.take)
 
     def last_ok_line(self, row_id: str, take: int) -> CopiedLine | None:
-        """Return the last ok line of a take, although a later one may have failed; None: the take
-        never was ok. Raises OSError.
+        """Return the last ok line of a take, even if a later one failed; None: it never was ok.
+        Raises OSError.
         """
         found = self._index.row(row_id).number(take)
         if found is None or found.good is None:
@@ -153,7 +148,7 @@ class Journal:
         OSError.
 
         Args:
-            has_extras: of every take.
+            has_extras: yield the entries of all takes.
         """
         if has_extras:
             offsets = self._index.all_offsets()
@@ -176,7 +171,7 @@ class Journal:
         """Yield the current takes of rows that a manifest may lack. Raises OSError.
 
         Args:
-            has_key: whether a row of the manifest has such an `id_hash` of its folded id.
+            has_key: whether a row of the manifest has this `id_hash` of its folded id.
         """
         return self._takes_at(self._index.absent_offsets(has_key))
 
@@ -185,13 +180,11 @@ class Journal:
         return self._takes_at(self._index.current_offsets(lambda row: row.is_removed))
 
     def totals(self) -> RowTotals:
-        """Return sums over the current takes of all rows."""
         return self._index.totals()
 
     def append(self, *entries: JournalEntry | CopiedLine, folders: Collection[str] = ()) -> None:
-        """Commit entries whose files are staged and synced, with one fsync for all of them.
-
-        Entries that several threads append while one waits for the disk are committed together.
+        """Commit entries whose files are staged and synced, with one fsync for all of them. Entries
+        that several threads append while one waits for the disk are committed together.
 
         Args:
             folders: folders with staged files, which are synced first.
@@ -211,13 +204,13 @@ class Journal:
                 try:
                     self._flush()
                 except BaseException:
-                    self._pending.remove(asked)  # the caller removes what it staged
+                    self._pending.remove(asked)  # the caller removes its staged files
                     raise
         if asked.error is not None:
             raise disk_full(asked.error, self.path) from asked.error
 
     def _flush(self) -> None:
-        """Write the pending entries of all threads; the caller holds the mutex."""
+        """Write the pending entries of all threads. The caller holds the mutex."""
         group = list(self._pending)  # removed only when their result is known
         error = self._failure
         try:
@@ -261,8 +254,8 @@ class Journal:
                     yield take
 
     def _located(self, take: JournalEntry) -> JournalEntry:
-        """Return an entry with the present path of its file: a take that is not current any more
-        was moved to `takes/` without a further line.
+        """Return an entry with the present path of its file: that of an earlier current take was
+        moved to `takes/` without another line.
         """
         if take.path is None or take.path.startswith("truncated/"):
             return take
@@ -292,7 +285,7 @@ class Journal:
                 yield file.readline(MAX_LINE_BYTES)
 
     def _load(self) -> Iterator[tuple[JournalEntry | EntryFacts, int]]:
-        """Yield the entries of whole lines and their offsets."""
+        """Yield the entries of complete lines and their offsets."""
         file = open_own(self.path)
         if file is None:
             return
@@ -311,7 +304,7 @@ class Journal:
                 self.size = file.tell()
 
     def _open(self) -> None:
-        """Open the file to append to it, and cut off a torn line."""
+        """Open the file for appending, and cut off a torn line."""
         self._handle = open_to_append(self.path)
         if os.fstat(self._handle).st_size > self.size:
             log.warning("%s: removed an incomplete last line, left by a crash", self.path)

@@ -1,10 +1,9 @@
 """The lock of an output folder: one run at a time.
 
-The lock is a file with process id, host, boot id and start time, and an `flock` where the file
-system supports it, which the system releases when the process ends. A file left by a dead process
-of this host is taken over, and so is one without an `flock` from another host name with the same
-boot id, which was a container. A file from another host may belong to a live run, so it is taken
-over only with `--take-over`.
+The lock is a file with process id, host, boot id and start time, and an `flock` if the file system
+supports it. A file left by a dead process of this host is taken over, and so is one without an
+`flock` from another host name with the same boot id, which was a container. A file from another
+host may belong to a live run, so it is taken over only with `--take-over`.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class FolderLock:
             self._handle = None
 
     def _has_acquired(self, *, is_last: bool) -> bool:
-        """Try to acquire it. Raises FolderLocked only if this is the last attempt."""
+        """Try to acquire the lock. Raises FolderLocked only in the last attempt."""
         try:
             self._acquire()
         except FolderLocked:
@@ -112,7 +111,6 @@ class FolderLock:
             return
 
     def _open(self) -> tuple[int, bool]:
-        """Open the lock file; True if it did not exist before."""
         while True:
             try:
                 return os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666), True
@@ -162,9 +160,8 @@ class FolderLock:
 
 
 def running_owner(out: Path) -> str | None:
-    """Return the process that has locked a folder, for messages; None: no other process has.
-
-    Nothing is locked or changed. A lock file of another host counts, because its process may run.
+    """Return the process that has locked a folder, for messages, or None. A lock file of another
+    host counts, because its process may run. Nothing is changed.
     """
     try:
         raw = read_own(out / LOCK_NAME, _MAX_BYTES)

@@ -20,8 +20,6 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class FolderMark:
-    """The mark of a locked folder."""
-
     def __init__(self, out: Path) -> None:
         self.path = out / MARK_NAME
         self.is_set = False  # by this command, or by the killed one that it finishes
@@ -66,12 +64,7 @@ class FolderMark:
 
 
 def require_journal(path: Path, marked: int) -> None:
-    """Raise SetupError if a journal is smaller than its mark states.
-
-    Args:
-        path: path of the journal.
-        marked: see `FolderMark.left_at`.
-    """
+    """Raise SetupError if a journal is smaller than its mark (`FolderMark.left_at`) states."""
     is_there = os.path.lexists(path)
     size = os.lstat(path).st_size if is_there else 0
     if size < marked:

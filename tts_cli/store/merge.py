@@ -70,7 +70,7 @@ MERGED_FROM = "merged_from"
 _REMEDY = "remove what is in the way, and run the command again"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 _BATCH = 256  # rows with one fsync of the journal
-# Files that are merged in another way, or made anew.
+# Files that are merged differently or written again.
 _OWN_NAMES = frozenset(
     (
         JOURNAL_NAME,
@@ -86,8 +86,8 @@ _OWN_NAMES = frozenset(
 
 
 def merge_runs(folders: list[Path]) -> None:
-    """Put the runs of all folders into the first one's list, by time, each once: its end, unless it
-    was killed. Raises DiskFull, OSError.
+    """Add the runs of all folders to the first one's list, by time, without duplicates. Of each run
+    its last line counts. Raises DiskFull, OSError.
     """
     found: dict[str, tuple[str, bytes]] = {}  # run id -> start and line
     for folder in folders:
@@ -103,8 +103,8 @@ def merge_runs(folders: list[Path]) -> None:
 
 
 def write_lines(origins: Origins, name: str) -> None:
-    """Put together a list that each folder has: of lines with an id those of the chosen rows, and
-    all others, each once. Raises DiskFull, OSError.
+    """Merge a JSON Lines file of all folders: lines with the id of a chosen row, and lines without
+    an id, without duplicates. Raises DiskFull, OSError.
     """
     folders, seen = origins.folders, set()
     if not any(require_plain_file(folder / name) for folder in folders):
@@ -144,8 +144,8 @@ def merged_report(
 
 
 def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the differences between the last runs of folders, in words: each setting is compared
-    with that of the first folder that has it.
+    """Describe the differences between the last runs of folders. Each setting is compared with that
+    of the first folder that has it.
     """
     known: dict[str, tuple[Path, Any]] = {}
     for folder, report in zip(folders, reports, strict=True):
@@ -172,8 +172,6 @@ CREATE TABLE claims (
 
 
 class Claim(NamedTuple):
-    """A folder's claim to have a row."""
-
     row: int  # see `key_of`
     content: int  # hash of its request and its file, with a sign
     folder: int  # index of the folder that the row is taken from
@@ -183,7 +181,7 @@ class Claim(NamedTuple):
 
 @dataclass
 class Origins:
-    """The folder that each row is taken from.
+    """The folder that each row comes from.
 
     Args:
         folders: the target first, then the preferred ones, then the others.
@@ -219,7 +217,7 @@ class Origins:
             self._settle(take.id, claim)
 
     def folder_of(self, row_id: str) -> int | None:
-        """Return the folder that a row is taken from; None: no folder has it."""
+        """Return the folder that a row comes from; None: no folder has it."""
         claim = self._claim(row_id)
         return None if claim is None or claim.row != key_of(row_id) else claim.folder
 
@@ -274,11 +272,10 @@ class Origins:
         return False
 
     def is_settled(self, folder: int) -> bool:
-        """Whether a folder's rows win over those of all later folders."""
         return self.is_target_preferred if folder == 0 else folder <= self.num_preferred
 
     def _note_conflict(self, row_id: str, old: Claim, new: Claim) -> bool:
-        """Note a row of two folders, unless the first one wins."""
+        """Record that two folders have a row, unless the first one wins."""
         if self.is_settled(old.folder):
             return False
         self._conflicts.add(f"{row_id}: {self.folders[old.folder]}, {self.folders[new.folder]}")
@@ -286,7 +283,7 @@ class Origins:
         return True
 
     def require_no_conflicts(self) -> None:
-        """Raise UsageError if folders have other speech under the same id."""
+        """Raise UsageError if folders have different speech under the same id."""
         found = self._conflicts
         if not found.count:
             return
@@ -305,7 +302,6 @@ class Origins:
 
 
 def _is_edited(path: Path) -> bool:
-    """Whether a file of another size than recorded is a WAV that a user has edited."""
     try:
         return path.suffix == ".wav" and is_whole_wav(path)
     except OSError:
@@ -316,8 +312,7 @@ class Merger:
     """Commits the rows of other folders to the target, whose lock is held.
 
     Args:
-        origins: of all folders.
-        has_links: files become hard links, where the file system has them, instead of copies.
+        has_links: make hard links instead of copies, if the file system has them.
     """
 
     def __init__(self, origins: Origins, *, has_links: bool) -> None:
@@ -330,11 +325,7 @@ class Merger:
         self._inside = PathGuard(self.out)
 
     def require_room(self, target: Journal | None) -> None:
-        """Raise UsageError if other files are where files of new rows have to go.
-
-        Args:
-            target: the target's journal; None: it has none yet.
-        """
+        """Raise UsageError if other files have new rows' names. `target` None: no journal yet."""
         in_the_way = Count(most=MAX_NAMED)
         for folder, journal in self._sources():
             for take in journal.takes():
@@ -353,11 +344,7 @@ class Merger:
             )
 
     def run(self, commits: Commits) -> None:
-        """Commit every chosen row.
-
-        Raises:
-            DiskFull, StoppedEarly: a rerun commits the rest.
-        """
+        """Commit every chosen row. Raises DiskFull, StoppedEarly: a rerun commits the rest."""
         for index, journal in self._sources():
             shared: SharedNames | None = None
             rows = (take for take in journal.takes() if self._is_from(take, index))
@@ -380,7 +367,6 @@ class Merger:
             self._find_left(index)
 
     def _sources(self) -> Iterator[tuple[int, Journal]]:
-        """The folders that rows are taken from, by index, with their journals."""
         for index, folder in enumerate(self._origins.folders):
             if index and self._origins.taken[index]:
                 yield index, Journal(folder, is_read_only=True, is_known=True)
@@ -393,7 +379,7 @@ class Merger:
         return not is_odd and self._origins.folder_of(take.id) == index
 
     def _changes(self, index: int, journal: Journal, row: JournalEntry) -> Iterator[RowChange]:
-        """The changes that give the target all takes of a row, in the order of their lines."""
+        """Yield the changes that copy all takes of a row to the target, in line order."""
         current = journal.file(row.id)
         lines = []
         for one in journal.row(row.id).takes:
@@ -413,11 +399,6 @@ class Merger:
             yield self._change(index, line, path)
 
     def _change(self, index: int, line: CopiedLine, path: str | None) -> RowChange:
-        """One entry of a row, with its files staged in the target.
-
-        Args:
-            path: of its audio in the folder.
-        """
         take = line.take
         if take.path is None or path is None or id_problem(take.id):
             return RowChange(line)
@@ -440,10 +421,10 @@ class Merger:
         return RowChange(line, tuple(staged))
 
     def _stage(self, index: int, name: str, target: str, sha256: str | None) -> Moved | None:
-        """Stage a file of a folder, if it is there, as a file of the target.
+        """Stage a file of a folder, if it exists, as a file of the target.
 
         Args:
-            sha256: as recorded; None: it is read.
+            sha256: as recorded; None: the file is read.
         """
         if not self._is_plain(index, name):
             return None
@@ -472,7 +453,7 @@ class Merger:
         return PlainFiles(self._folder(index)).size(self._folder(index) / name) is not None
 
     def _copy_derived(self, index: int, row_id: str, shared: SharedNames | None) -> None:
-        """Copy subtitles and word times of a row that the target lacks."""
+        """Copy subtitles and word times of a row that the target does not have."""
         for suffix in DERIVED_SUFFIXES if id_problem(row_id) is None else ():
             name = f"{row_id}{suffix}"
             is_others = shared is not None and shared.owner(row_id, suffix) is not None
@@ -498,7 +479,6 @@ class Merger:
                     self.left.add(relative)
 
     def _is_owned(self, row_id: str, name: str) -> bool:
-        """Whether a file is of a row that some folder has."""
         tails = [tail for long, tail in NESTED_SUFFIXES.items() if name.endswith(long)]
         ids = [row_id, *(row_id + tail for tail in tails)]
         return any(

@@ -24,11 +24,8 @@ _MAX_BOOK_BYTES = 1 << 29
 def audio_files(
     out: Path, suffixes: Collection[str] = tuple(SUBTYPES)
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a folder that could be audio of rows, with the ids of these rows. Files
-    that a book made from rows, such as chapters, are left out.
-
-    Args:
-        suffixes: suffixes of the files.
+    """Yield the files of a folder that could be audio of rows, with the ids of these rows, without
+    files that a book made from rows, such as chapters.
     """
     made = _made_names(out)
     for folder, _, names in os.walk(out):
@@ -43,9 +40,7 @@ def audio_files(
 
 
 def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> Count:
-    """Count the ids of audio files, subtitles and entries that `has_id` does not know, each once.
-    Their files are never removed.
-    """
+    """Count the ids of audio, subtitles and entries for which `has_id` is false, each once."""
     found, seen = Count(is_sorted=True), IdTable()
     files = audio_files(out, (*SUBTYPES, *SUBTITLES))
     for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
@@ -64,7 +59,7 @@ def read_book(out: Path) -> Any:
 
 
 def _made_names(out: Path) -> set[str]:
-    """Return the names in `book.json` of files made from rows; none without a valid book."""
+    """Return the names of files made from rows by `book.json`; empty without a valid book."""
     try:
         values = read_book(out)
         files = [*values["files"], *values["chapters"]]
@@ -74,5 +69,5 @@ def _made_names(out: Path) -> set[str]:
 
 
 def recorded_ids(journal: Journal) -> Iterator[str]:
-    """Return the ids of the journal's rows, without invalid rows that have none. Raises OSError."""
+    """Yield the ids of the journal's rows, without invalid rows that have none. Raises OSError."""
     return (take.id for take in journal.takes() if is_recorded_id(take.id))

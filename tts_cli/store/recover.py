@@ -25,10 +25,8 @@ from tts_cli.store.journal import Journal
 
 
 def recover(out: Path, journal: Journal, since: int) -> int:
-    """Make the files of a folder agree with the entries that a killed command appended. Returns
-    the number of files that got their names, or lost them.
-
-    The cases:
+    """Make the files of a folder agree with the entries that a killed command appended. Return the
+    number of files that were renamed or removed.
 
     - A file that an entry moves still has its old name and content: it is moved.
     - A staged file has the digest that the last entry with its name records: it gets the name.
@@ -39,7 +37,7 @@ def recover(out: Path, journal: Journal, since: int) -> int:
       plan finds that the row is due.
 
     Args:
-        journal: open to append.
+        journal: open for appending.
         since: size of the journal when the killed command began to change the folder.
     Raises:
         OSError, DiskFull, RowError: the next command does the rest.
@@ -79,14 +77,12 @@ def recover(out: Path, journal: Journal, since: int) -> int:
 
 
 def _moved(entry: JournalEntry) -> Iterator[Moved]:
-    """Yield the files that an entry moves, if they belong to its row."""
     for one in entry.moved:
         if all(is_file_of(entry.id, name) for name in (one.name, one.target) if name is not None):
             yield one
 
 
 def _digests(entry: JournalEntry) -> dict[str, str | None]:
-    """Return the digests of the files that an entry describes, by name."""
     source, path = entry.source or {}, str(entry.path)
     codes = path.removesuffix(Path(path).suffix) + CODES_SUFFIX
     found = {
@@ -98,7 +94,7 @@ def _digests(entry: JournalEntry) -> dict[str, str | None]:
 
 
 def _adopt(files: Mover, journal: Journal, name: str, found: tuple[int, str]) -> bool:
-    """Make content that no entry explains a take that a user made."""
+    """Turn content that no entry explains into a take that a user made."""
     owner = owner_of(name)
     if owner is None or name.startswith(f"{TRUNCATED}/"):
         return False

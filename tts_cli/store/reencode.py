@@ -36,8 +36,6 @@ Decode = Callable[[AudioSource, JournalEntry, bool], Array]
 
 @dataclass(frozen=True)
 class ReencodeJob:
-    """A file to make."""
-
     record: JournalEntry  # the entry of the row, with the request hash that it has now
     source: AudioSource
     pace: FilePace = AS_SYNTHESIZED  # of the file
@@ -45,8 +43,6 @@ class ReencodeJob:
 
 @dataclass
 class Reencoded:
-    """The files that were made."""
-
     count: int = 0
     audio_s: float = 0.0
     failed: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
@@ -60,14 +56,14 @@ def reencode(
     comment: str,
     decode: Decode | None,
 ) -> Reencoded:
-    """Make files from the audio or codes in a folder: several concurrently, but codes are decoded
-    one row after the other.
+    """Make files from the audio or codes in a folder, several concurrently; codes are decoded one
+    row after another.
 
     Args:
-        out: the folder; the writer's may be another.
+        out: the folder with the audio or codes; the writer's may be another.
         commits: of the writer's folder.
-        comment: in every file.
-        decode: None: no job is of codes.
+        comment: written into every file.
+        decode: None: no job needs codes.
     Raises:
         StoppedEarly: nothing more can be written.
         Interrupted: a signal came; finished files stay.
@@ -76,7 +72,6 @@ def reencode(
     pending: deque[tuple[str, Future[JournalEntry]]] = deque()
 
     def collect(most: int) -> None:
-        """Wait until at most `most` files are pending."""
         while len(pending) > most:
             signals.check()
             row_id, future = pending.popleft()

@@ -1,7 +1,7 @@
 """Results of rows: their journal entries, and their commits.
 
 The files of a result are encoded and staged, and its entry is appended. Silent and invalid rows are
-committed by threads of their own (`committer_threads`).
+committed by separate threads (`committer_threads`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a reques
 
 
 def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
-    """Return the entry of a row that cannot be synthesized."""
     known: dict[str, Any] = {}
     if bad.row is not None:
         known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
@@ -54,7 +53,6 @@ def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
 
 
 def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
-    """Return the fields of any result, in a folder or not."""
     request, need, text = task.request, task.need, task.row.text
     return vars(spoken.work) | {
         "finish_reason": spoken.finish,
@@ -106,10 +104,9 @@ def moved(
 def result_entry(
     task: Task, spoken: Result, writer: AudioWriter, run_id: str | None, started_s: float
 ) -> JournalEntry:
-    """Return the entry of a result whose files, if it has any, are staged now.
+    """Return the entry of a result whose files, if any, are staged now.
 
     Args:
-        writer: of the files.
         run_id: None: the results belong to no run.
         started_s: `perf_counter` when the encoding of the files began.
     """
@@ -151,7 +148,6 @@ def result_entry(
 
 
 def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter) -> dict[str, Any]:
-    """Return the fields that describe a file: its audio, and its post-processing."""
     parts, applied = list(spoken.parts), files.applied
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}
@@ -179,8 +175,8 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
 
 @contextmanager
 def committer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Yield a function that lets another thread make a call, so that its caller does not wait for
-    the disk. The function and the end of the block raise the error of an earlier call.
+    """Yield a function that runs a call in another thread, so that its caller does not wait for the
+    disk. The function and the end of the block raise the error of an earlier call.
     """
     waiting: deque[Future[object]] = deque()
     with ThreadPoolExecutor(COMMITTERS, "committer") as pool:
@@ -196,11 +192,7 @@ def committer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
 
 
 class ResultCommits:
-    """Commits results into one output folder; several threads may use it.
-
-    Args:
-        comment: written into every file, see `tags.comment_of`.
-    """
+    """Commits results into one output folder; several threads may use it."""
 
     def __init__(self, commits: Commits, writer: AudioWriter, comment: str) -> None:
         self._commits = commits
@@ -211,8 +203,8 @@ class ResultCommits:
     def commit(
         self, results: Sequence[tuple[Task, Result]], run_id: str | None
     ) -> list[JournalEntry]:
-        """Commit the results of different rows, with one write of the journal. A row that cannot be
-        written is recorded as failed. Return the entries of the rows.
+        """Commit the results of different rows with one write of the journal, and return their
+        entries. A row that cannot be written is recorded as failed.
 
         Raises:
             DiskFull: no row was committed.
@@ -238,9 +230,7 @@ class ResultCommits:
         return [change.entry for change in changes]
 
     def _change_of(self, task: Task, result: Result, run_id: str | None) -> RowChange:
-        """Encode and stage the files of a row. Return its change, which may be a failure. Raises
-        DiskFull, StoppedEarly.
-        """
+        """Encode and stage a row; the change may be a failure. Raises DiskFull, StoppedEarly."""
         writer, started_s = self._writer, time.perf_counter()
         result = encoded(task, result, writer.make, self._comment)
         is_truncated, made = result.error is not None, result.encoded
@@ -268,13 +258,12 @@ class ResultCommits:
     def _failure_of(
         self, task: Task, result: Result, run_id: str | None, problem: str
     ) -> RowChange:
-        """Return the change of a row that cannot be written."""
         log.debug("row %s cannot be written", task.id, exc_info=True)
         result = replaced(result, samples=None, codes=None, encoded=None, unwritable=problem)
         return RowChange(result_entry(task, result, self._writer, run_id, time.perf_counter()))
 
     def _merged(self, entry: JournalEntry) -> JournalEntry:
-        """Return an entry as that of the current take if their audio is the same, byte for byte."""
+        """Give an entry the current take's number if both have the same audio, byte for byte."""
         journal = self._commits.journal
         file = None if entry.role is Role.EXTRA else journal.file(entry.id)
         if file is None or file.take == entry.take or file.has_failed:

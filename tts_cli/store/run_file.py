@@ -1,6 +1,6 @@
 """`run.json` and `runs.jsonl`: settings, environment and results of runs.
 
-`run.json` describes the folder's last run and its totals. `runs.jsonl` has a line for every run
+`run.json` describes the folder's last run and its totals. `runs.jsonl` gets a line for every run
 before its first row, and another one at its end. The last line of a run counts; a killed run has
 only the first.
 """
@@ -67,17 +67,12 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
 
 
 def read_report(out: Path) -> dict[str, Any]:
-    """Return the content of run.json, as `RunLog.lines` does; empty if it is missing or invalid.
-
-    Raises:
-        SetupError: it is not a regular file.
-        OSError: it cannot be read.
-    """
+    """Return the content of run.json; empty if missing or invalid. Raises SetupError, OSError."""
     return _of_their_kinds(parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {})
 
 
 def _of_their_kinds(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an untrusted report, without known fields of another kind."""
+    """Return the fields of an untrusted report, without known fields of another type."""
     found: dict[str, Any] = {
         name: value
         for name, value in report.items()
@@ -89,12 +84,7 @@ def _of_their_kinds(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
-    """Return the recorded model and settings of a run, by name.
-
-    Args:
-        report: run.json or a line of runs.jsonl, as read here.
-        about: kinds of the settings.
-    """
+    """Return the recorded model and settings of a run (run.json, a line of runs.jsonl), by name."""
     found: dict[str, Any] = {}
     if model := report.get("model"):
         found = {MODEL: model.get("source"), MODEL_IDENTITY: model.get("identity")}
@@ -121,7 +111,6 @@ class FolderTotals:
 
 
 def new_run_id(now: datetime) -> str:
-    """Return an id for a run: its time, and random digits."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
@@ -135,18 +124,14 @@ def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class RunLog:
-    """The runs of one output folder; appending needs its lock.
-
-    Raises:
-        SetupError: runs.jsonl is not a regular file.
-    """
+    """The runs of one output folder; appending needs its lock. Raises SetupError."""
 
     def __init__(self, out: Path) -> None:
         self.path = out / RUNS_NAME
         require_plain_file(self.path)
 
     def append(self, report: Mapping[str, Any]) -> None:
-        """Add a line. Raises DiskFull, OSError; then nothing is added."""
+        """Add a line. Raises DiskFull, OSError; then nothing was added."""
         handle = open_to_append(self.path)
         try:
             with writing(self.path):
@@ -172,11 +157,8 @@ class RunLog:
         return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the runs. Lines that are not objects are left out, and so are fields of a wrong
-        kind: strings, lists and objects have theirs, the values in lists and objects are unchecked.
-
-        Raises:
-            OSError
+        """Yield the runs, without lines that are not objects and without fields of a wrong type:
+        strings, lists and objects are of their type, values inside are unchecked. Raises OSError.
         """
         for raw in iter_file_lines(self.path):
             if (values := parse_line(raw)) is not None:
@@ -184,7 +166,7 @@ class RunLog:
 
 
 def _cut_torn(handle: int) -> int:
-    """Cut off a last line that a crash has torn. Return the size of the file."""
+    """Cut off a torn last line. Return the size of the file."""
     size = end = os.fstat(handle).st_size
     while end:
         start = max(0, end - MAX_LINE_BYTES)

@@ -1,5 +1,5 @@
-"""Find the source of a row's file, so that it can be made without synthesis: lossless audio, else
-its codes.
+"""Find the source of a row's file, to make it again without synthesis: lossless audio, else its
+codes.
 
 Folders are not trusted: the names of a row's files follow from its id, they must be plain files
 inside of the folder, and audio must be unchanged.
@@ -40,15 +40,13 @@ MAX_SECONDS = 7_200.0  # of one row's audio; 20,000 characters are 25 minutes
 
 @dataclass(frozen=True)
 class AudioSource:
-    """A file that a row's audio can be made from."""
-
     kind: str  # audio or codes
     path: Path
     bytes: int
     sha256: str | None  # as recorded; None: not recorded
 
     def as_source(self, out: Path, into: Path) -> dict[str, Any]:
-        """The field `source` of an entry in the folder `into`, for a file in `out`."""
+        """Return the field `source` of an entry in the folder `into`, for a file in `out`."""
         path = self.path.relative_to(out).as_posix() if out == into else None
         return {
             "kind": self.kind,  # [`audio`, `codes`] kind of the source
@@ -62,15 +60,14 @@ class AudioSource:
 def find_source(
     out: Path, record: JournalEntry, native_rate_hz: int, has_model: bool = True
 ) -> AudioSource:
-    """Return the file that a take's audio can be made from.
+    """Return the file that a take's audio can be made from. Raises RowError with the reason if none
+    exists.
 
     Args:
         out: the folder of the journal.
         record: the take's entry, with the present path of its file.
         native_rate_hz: of the checkpoint.
         has_model: codes can be decoded.
-    Raises:
-        RowError: it has no such file; the message has the reason.
     """
     if problem := id_problem(record.id):
         raise RowError(f"id {record.id!r} {problem}")
@@ -114,7 +111,6 @@ def find_file(out: Path, record: JournalEntry) -> AudioSource:
 
 
 def why_failed(record: JournalEntry) -> str:
-    """Return the reason why nothing can be made from a take that failed."""
     if record.error == REPLACED:
         return f"{REPLACED}: run that command again, or any other that writes into its folder"
     return "it failed when it was synthesized"
@@ -160,7 +156,7 @@ def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSo
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
         # A WAV of another size that agrees with its header was edited by a user, and counts; but a
-        # file with the row's own name may be another take by now.
+        # file with the row's own name may be another take now.
         is_edited = path.suffix == ".wav" and is_whole_wav(path)
         if not is_edited or (described is source and str(name) == own):
             raise RowError(f"{path} has changed since the run")
@@ -201,9 +197,7 @@ def _require_decodable(record: JournalEntry) -> None:
 
 
 def _plain_size(out: Path, path: Path) -> int:
-    """Return the bytes of a plain file inside of the folder; links are not followed. Raises
-    RowError.
-    """
+    """Return the bytes of a plain file in the folder; links are not followed. Raises RowError."""
     if not os.path.lexists(path):
         raise RowError(f"{path} is missing")
     size = PlainFiles(out).size(path)

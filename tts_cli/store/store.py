@@ -112,12 +112,7 @@ class Store:
 
     @classmethod
     def read_only(cls, out: Path) -> Store:
-        """Open a folder for reading.
-
-        Raises:
-            UsageError: it has no journal.
-            SetupError: its journal is not a regular file.
-        """
+        """Open a folder for reading. Raises UsageError (it has no journal), SetupError."""
         if not require_plain_file(out / JOURNAL_NAME):
             raise UsageError(f"{out}: has no {JOURNAL_NAME}", "give an output folder of `synth`")
         return cls(out, RunConfig())
@@ -160,12 +155,12 @@ class Store:
 
     @cached_property
     def writer(self) -> AudioWriter:
-        """Encoder and stager of row files. Raises UsageError, SetupError."""
+        """The encoder of row files. Raises UsageError, SetupError."""
         return AudioWriter(self.out, self._config, self._native_rate_hz)
 
     @cached_property
     def commits(self) -> Commits:
-        """Commits changes of rows; the store must be open."""
+        """The commits of the folder; the store must be open."""
         return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
@@ -183,13 +178,10 @@ class Store:
 
     @property
     def is_book(self) -> bool:
-        """Whether the folder belongs to a book."""
         return (self.out / BOOK_NAME).is_file()
 
     def commit_results(self, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
-        """Commit the results of different rows; see `ResultCommits.commit`. Any thread may call
-        it.
-        """
+        """Commit results of different rows; see `ResultCommits.commit`. Any thread may call it."""
         with self._mutex:
             commits = self._result_commits
         return commits.commit(results, self.run_id)
@@ -201,12 +193,7 @@ class Store:
         return take
 
     def lock(self) -> None:
-        """Create and lock the folder, unless that is done.
-
-        Raises:
-            UsageError, SetupError: the folder cannot be used.
-            FolderLocked: another run uses it.
-        """
+        """Create and lock the folder, once. Raises UsageError, SetupError, FolderLocked."""
         if self._lock is not None:
             return
         prepare_folder(self.out)
@@ -221,11 +208,8 @@ class Store:
             )
 
     def open(self) -> None:
-        """Lock and recover the folder and open the journal, unless that is done.
-
-        Raises:
-            UsageError, SetupError, FolderLocked: see `lock`.
-            StoppedEarly: it cannot be repaired.
+        """Lock and recover the folder and open the journal, unless that is done. Raises as `lock`,
+        or StoppedEarly: it cannot be repaired.
         """
         if self._is_open:
             return
@@ -276,7 +260,6 @@ class Store:
         return True
 
     def _make_current(self, *entries: JournalEntry) -> None:
-        """Make takes in `takes/` the current ones of their rows."""
         changes = []
         for entry in entries:
             moved = self.commits.moved_back(entry)
@@ -308,7 +291,6 @@ class Store:
         return stayed
 
     def _removal(self, row_id: str) -> RowChange:
-        """Return the change that removes a row. Raises RowError, OSError."""
         file = self.journal.file(row_id)
         assert file is not None, row_id
         entry = self.journal.take(row_id, file.take)
@@ -370,24 +352,22 @@ class Store:
         return size == entry.bytes or (suffix == ".wav" and is_whole_wav(path))
 
     def has_files(self, row_id: str) -> bool:
-        """Return whether any file has a name of the row."""
         return any(os.path.lexists(self.out / name) for name in own_names(row_id))
 
     @cached_property
     def derived(self) -> DerivedFiles:
-        """Record of the files derived from rows. Raises SetupError, OSError."""
+        """The record of the files derived from rows. Raises SetupError, OSError."""
         return DerivedFiles(self.out)
 
     def write_derived(
         self, row_id: str, suffix: str, data: bytes, audio: str, text: str = ""
     ) -> bool | None:
-        """Write a file derived from a row's audio, atomically; see `DerivedFiles.claim`.
+        """Write a file derived from a row's audio, atomically; see `DerivedFiles.claim`. Raises
+        RowError, DiskFull, SetupError.
 
         Args:
             audio: SHA-256 of the row's audio.
             text: other input of the file.
-        Raises:
-            RowError, DiskFull, SetupError
         """
         name = f"{row_id}{suffix}"
         path = self.out / name
@@ -402,13 +382,11 @@ class Store:
         self, row_id: str, suffix: str, data: bytes, audio: str, *, is_replaced: bool
     ) -> bool:
         """Write a derived file that a user has edited, so that no run replaces it. Return whether
-        it was written.
+        it was written. Raises RowError, DiskFull.
 
         Args:
-            audio: see `write_derived`.
-            is_replaced: whether to replace an existing file.
-        Raises:
-            RowError, DiskFull
+            audio: SHA-256 of the row's audio.
+            is_replaced: replace an existing file.
         """
         path = self.out / f"{row_id}{suffix}"
         if os.path.lexists(path) and not is_replaced:
@@ -427,13 +405,13 @@ class Store:
     def reencode(
         self, jobs: Iterable[ReencodeJob], decode: Decode | None = None, source: Path | None = None
     ) -> Reencoded:
-        """Make files of existing takes in another format, rate or level.
+        """Convert files of existing takes to another format, rate or level.
 
         Args:
             decode: decodes codes to samples; None: no job needs it.
             source: the folder with the audio; None: this one.
         Raises:
-            Interrupted, DiskFull, StoppedEarly: finished files remain; the same command makes the
+            Interrupted, DiskFull, StoppedEarly: finished files stay; the same command makes the
                 rest.
         """
         from tts_cli.store.reencode import reencode  # 30 ms that few commands need
@@ -452,7 +430,6 @@ class Store:
 
         Args:
             reports: run.json of all folders, this one first.
-            totals: of all folders.
         Raises:
             DiskFull, StoppedEarly, OSError: the same command merges the rest.
         """
@@ -490,9 +467,7 @@ class Store:
 
     def end_run(self, report: Mapping[str, Any], *, is_spoken: bool = True) -> dict[str, Any]:
         """Add a run's last line to runs.jsonl, if it has an id, and write run.json. Return its
-        content.
-
-        A failure to write is logged.
+        content. A failure to write is logged.
 
         Args:
             is_spoken: whether the run synthesized; run.json stays that of the last run that did.
@@ -522,9 +497,7 @@ class Store:
             log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
     def unload(self) -> None:
-        """Close the journal and forget its index; the folder stays locked, and `open` reads it
-        again.
-        """
+        """Close the journal, so that `open` reads it again. The folder stays locked."""
         self.journal.close()
         self._forget()
         self._is_open = False
@@ -537,9 +510,6 @@ class Store:
     def _recover(self, marked: int | None) -> None:
         """Finish what a killed command committed, and upgrade files of earlier versions. Raises
         StoppedEarly, SetupError.
-
-        Args:
-            marked: see `FolderMark.left_at`.
         """
         with writing(self.out, StoppedEarly, f"{self.out} cannot be repaired", _REPAIR):
             if marked is not None:

@@ -1,4 +1,4 @@
-"""Convert the files of a folder that an earlier version wrote to the names that they have now.
+"""Convert the files of a folder that an earlier version wrote to their present names.
 
 Until 0.4 all takes of a row were in `takes/<id>/`, the current one under two names; the sources of
 converted files were called `<name>.original`, and the files of removed rows were in `removed/`.
@@ -51,7 +51,7 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
     """Convert a folder, unless that was done, and store a copy of its journal.
 
     Args:
-        journal: open to append; has lines of an earlier schema.
+        journal: open for appending; has lines of an earlier schema.
         crashed_ns: start of a killed run of that version, by the clock of the file system; None: no
             run was killed. Younger files without a line are from that run.
     Raises:
@@ -118,7 +118,6 @@ class _Upgrade:
             yield row_id
 
     def _entries(self, *words: bytes) -> Iterator[JournalEntry]:
-        """Yield every entry whose line contains one of these words."""
         with open_plain(self._journal.path) as file:
             for raw in iter_lines(file):
                 if any(one in raw for one in words) and (take := JournalEntry.decode(raw)):
@@ -154,11 +153,7 @@ class _Upgrade:
                 self._move(f"{stem}{one}", take_name(entry.id, entry.take, one))
 
     def _current(self, entry: JournalEntry, digests: set[str | None]) -> None:
-        """Leave a row's current take only the row's own names.
-
-        Args:
-            digests: of all entries of the row.
-        """
+        """Leave a row's current take only the row's own names. `digests`: of all its entries."""
         suffix = audio_suffix(entry.path)
         own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
         codes, codes_home = (f"{entry.id}{CODES_SUFFIX}", home.removesuffix(suffix) + CODES_SUFFIX)
@@ -182,7 +177,6 @@ class _Upgrade:
             (self.out / codes).unlink(missing_ok=True)
 
     def _digests(self, row_ids: set[str]) -> dict[str, set[str | None]]:
-        """Return the digests of all entries of some rows."""
         found: dict[str, set[str | None]] = {row_id: set() for row_id in row_ids}
         for entry in self._journal.entries_since(0):
             if entry.id in found:
@@ -190,14 +184,12 @@ class _Upgrade:
         return found
 
     def _originals(self) -> Iterator[Path]:
-        """Yield the sources of converted files."""
         for folder, _, names in os.walk(self.out):
             for name in names:
                 if name.endswith(tuple(f"{one}{_ORIGINAL}" for one in AUDIO_SUFFIXES)):
                     yield Path(folder, name)
 
     def _original(self, path: Path) -> None:
-        """Give the source of a converted file its name, and record that."""
         name = path.relative_to(self.out).as_posix()
         owner = owner_of(name.removesuffix(_ORIGINAL))
         if owner is None or id_problem(owner[0]):

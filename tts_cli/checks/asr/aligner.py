@@ -1,7 +1,7 @@
 """The interface of aligners: takes and their words go in and times come out, in any order.
 
-An aligner gets the words and finds the path through the audio on which they fit best. It also finds
-one for a wrong text, or none; the score tells the two apart.
+An aligner gets the words and finds the path through the audio on which they fit best. It may also
+find one for a wrong text; the score tells the two apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_FOUND = "its words were not found in its audio"
 
 
 class Known(str, Enum):
-    """How the sounds of a word are known."""
+    """How the pronunciation of a word is known."""
 
     DICTIONARY = "dictionary"
     LETTERS = "letters"  # guessed from its letters
@@ -28,16 +28,12 @@ class Known(str, Enum):
 
 
 class Passage(NamedTuple):
-    """A part of a take, with its words."""
-
     start_s: float
     end_s: float | None  # None: the end of the file
     words: tuple[tuple[str, ...], ...]  # for each, the words that are pronounced
 
 
 class AlignRequest(NamedTuple):
-    """A take to be aligned."""
-
     place: int  # in the list of the caller
     path: Path
     language: str | None  # code, such as `en`; None: unknown
@@ -45,9 +41,9 @@ class AlignRequest(NamedTuple):
 
 
 class WordPart(NamedTuple):
-    """A word inside of another one, in a script that puts no spaces between words."""
+    """A word inside of another one, in a script without spaces between words."""
 
-    start: int  # position of its first character in what is pronounced for the other one, from 0
+    start: int  # index of its first character in the pronounced text of the other one
     end: int  # position after its last character
     start_s: float
     end_s: float
@@ -65,8 +61,6 @@ class AlignedWord(NamedTuple):
 
 
 class AlignResult(NamedTuple):
-    """The result of a request: all words, or a problem."""
-
     place: int
     words: tuple[AlignedWord, ...] = ()
     score: float = 0.0  # of all words together
@@ -81,14 +75,12 @@ class Aligner(Protocol):
     identity: Identity
 
     def run(self, requests: Iterable[AlignRequest | None]) -> Iterator[AlignResult]:
-        """Yield the result of every request, as they finish. A file that cannot be read has a
+        """Yield the result of every request, as they finish. A file that cannot be read gives a
         problem. None among the requests: do not wait for a full batch. Raises StoppedEarly.
         """
         ...
 
-    def close(self) -> None:
-        """Free processes and memory."""
-        ...
+    def close(self) -> None: ...
 
 
 def samples_of(passage: Passage, samples: Array) -> Array:
@@ -123,7 +115,6 @@ def all_words(
 
 
 def mean_score(words: Iterable[AlignedWord]) -> float:
-    """Return the score of all words together, weighted by their length."""
     found = [
         (max(one.end_s - one.start_s, FRAME_S), one.score) for one in words if one.score is not None
     ]

@@ -1,7 +1,7 @@
 """Transcribe and align with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
 
-Threads read and resample files while the device works on the batch before. A recognizer's batch has
-one language, that of the manifest; if it states none, the checkpoint detects it. Decoding is
+Threads read and resample files while the device processes the previous batch. A recognizer's batch
+has one language, that of the manifest; if it states none, the checkpoint detects it. Decoding is
 greedy, so that a take's words do not depend on other takes. If memory runs out, fewer windows are
 processed at a time.
 
@@ -46,20 +46,14 @@ _MAX_READERS = 8  # threads
 
 
 class AudioWindow(NamedTuple):
-    """A part of a take, for the device."""
-
     samples: sound.Array  # (n,) float32 at 16 kHz
     language: str | None  # None: unknown
     passage: Passage | None = None  # for an aligner
 
 
 class HasPath(Protocol):
-    """A request about an audio file."""
-
     @property
-    def path(self) -> Path:
-        """The file."""
-        ...
+    def path(self) -> Path: ...
 
 
 T = TypeVar("T", bound=HasPath)  # a request
@@ -71,8 +65,6 @@ Y = TypeVar("Y")
 
 @dataclass
 class _OpenTake(Generic[T, R]):
-    """A take whose windows are processed."""
-
     request: T
     audio: sound.Sound
     num_windows: int
@@ -83,15 +75,12 @@ _Batch = list[tuple[_OpenTake[T, R], int, AudioWindow]]  # take, number of the w
 
 
 class Checkpoint(ABC, Generic[T, R, A]):
-    """A checkpoint in memory that answers requests about takes.
+    """A checkpoint in memory that answers requests about takes. Raises SetupError: it cannot be
+    read.
 
     Args:
-        folder: of the checkpoint.
-        device: of torch.
         batch: windows at a time; None: by the device.
-        flag: that names the checkpoint.
-    Raises:
-        SetupError: it cannot be read.
+        flag: the flag that names the checkpoint.
     """
 
     kind = ""  # `model_type` of its config.json
@@ -138,9 +127,7 @@ class Checkpoint(ABC, Generic[T, R, A]):
 
     @abstractmethod
     def _load(self, library: Any, folder: Path) -> Any:
-        """Return the model, and store its processor. Raises the errors of `library`,
-        transformers.
-        """
+        """Return the model, and store its processor. Raises errors of `library` (transformers)."""
 
     @abstractmethod
     def cut(self, request: T, audio: sound.Sound) -> list[AudioWindow]:
@@ -202,12 +189,11 @@ class Checkpoint(ABC, Generic[T, R, A]):
                 yield self.answer(take.request, take.audio, ordered)
 
     def close(self) -> None:
-        """Free memory."""
         self._model = None
 
     def halved(self, work: Callable[[list[X]], list[Y]], items: list[X]) -> list[Y]:
-        """Return the results of some work for items, in halves if there is not enough memory. On a
-        GPU it runs concurrently with other work.
+        """Return the results of some work for items, in halves if there is not enough memory. On
+        a GPU it runs concurrently with other work.
         """
         import torch
 
@@ -288,7 +274,7 @@ def folder_of(source: str, flag: str, remedy: str) -> Path:
     """Return the folder of a checkpoint. Raises SetupError.
 
     Args:
-        flag: that names the checkpoint.
+        flag: the flag that names the checkpoint.
         remedy: other values of that flag.
     """
     path = Path(source).expanduser()

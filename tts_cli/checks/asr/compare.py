@@ -4,13 +4,12 @@ Both are normalized first, so that case, punctuation, numbers and spelling do no
 Whisper's normalizer (transformers) for English, by its basic one for other languages. Spelling is
 folded by rule (`colour` and `color` are one word). A text may be synthesized as it is written or as
 the lexicon and the number reader respelled it, so each form is compared, and the best one counts.
-
-Words are compared, or characters in scripts that put no spaces between words.
+Words are compared, or characters in scripts without spaces between words.
 
 A voice that repeats words leaves a phrase twice in a row in the transcript. A recognizer seldom
 transcribes the same words the same way twice ("by mr peterman second in mr peterman seconded by"),
-so the two must be alike, not equal. Two equal short words are often next to each other by chance
-("of the day of the").
+so the two must be alike, not equal. Two equal short words are often adjacent by chance ("of the day
+of the").
 
 Source: Radford et al. 2022, appendix C, for the normalizer.
 """
@@ -70,15 +69,14 @@ def compare(
     recognizer: str,
     spellings: tuple[tuple[str, str], ...] = (),
 ) -> Transcript | None:
-    """Compare a transcript with a text.
+    """Compare a transcript with a text. Return the comparison with the form that fits best; None:
+    no form has words.
 
     Args:
         forms: the text as synthesized and as written; None is ignored.
         language: as in the manifest; None or auto: unknown.
         recognizer: its name.
         spellings: of a Whisper checkpoint's `normalizer.json`, in addition to our rules.
-    Returns:
-        The comparison with the form that fits best; None if no form has words.
     """
     best: Transcript | None = None
     for text in dict.fromkeys(forms):
@@ -153,8 +151,8 @@ def normalizers(
 
 
 def fold_spelling(text: str) -> str:
-    """Return a text with American endings instead of British ones. Both sides are folded, so that a
-    wrong word does no harm.
+    """Return a text with American endings instead of British ones. Both sides are folded, so
+    that a wrong word does no harm.
     """
     for pattern, ending in _SPELLINGS:
         text = pattern.sub(ending, text)
@@ -188,8 +186,8 @@ _MAX_OFF = {"words": 2, "characters": 1}  # difference of the number of units of
 
 
 def repeat_of(units: Sequence[str], unit: Unit) -> tuple[str, int] | None:
-    """Return the clearest repeat: the phrase as first written, and the number of letters that
-    both have in the same order. The clearest one has most equal letters, less those that differ.
+    """Return the clearest repeat: the phrase as first written, and the number of letters that both
+    have in the same order. The clearest one has most equal letters, less those that differ.
 
     Args:
         units: words, or characters, in order.

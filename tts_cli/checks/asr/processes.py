@@ -26,7 +26,7 @@ class Processes(Generic[A, B]):
     """A `Recognizer` or `Aligner` whose work is one function.
 
     Args:
-        function: of a module, so that a process can import it.
+        function: a module's function, so that a process can import it.
         count: number of processes; None: one per core.
     """
 
@@ -65,7 +65,6 @@ class Processes(Generic[A, B]):
             ) from error
 
     def close(self) -> None:
-        """Stop the processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -1,8 +1,9 @@
-"""Qwen3-ASR gets the name of the language before its answer, if it is known.
+"""Transcribe with Qwen3-ASR, and align with its sibling Qwen3-ForcedAligner.
 
-Its sibling Qwen3-ForcedAligner gets the words with two marks after each, and assigns every mark to
-a time: one of as many as it has labels, 80 ms apart. The score of a mark is the share of the time
-that it chose and of both next to it, because a boundary is between two of them.
+Qwen3-ASR gets the name of the language before its answer, if it is known. The aligner gets the
+words with two marks after each, and classifies the time of every mark in labels of 80 ms. The score
+of a mark is the probability of its time and of both next to it, because a boundary is between two
+labels.
 
 Source: `Qwen3ASRForTokenClassification` and `Qwen3ASRProcessor` of transformers, and Shi et al.
 2026 (arXiv 2601.21337).
@@ -51,8 +52,6 @@ _ONLY_THESE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": Fa
 
 
 class Qwen3Asr(CheckpointRecognizer):
-    """A checkpoint of Qwen3-ASR."""
-
     kind, needs, codes = "qwen3_asr", "5.17", CODES
 
     def _load(self, library: Any, folder: Path) -> Any:
@@ -71,8 +70,6 @@ class Qwen3Asr(CheckpointRecognizer):
 
 
 class _Piece(NamedTuple):
-    """A word of the processor."""
-
     start: int  # its first character in the transcript
     end: int
     start_s: float  # in the passage
@@ -81,10 +78,7 @@ class _Piece(NamedTuple):
 
 
 class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
-    """An `Aligner`; see `Checkpoint`.
-
-    `least_score` was chosen, not measured: released weights were not available.
-    """
+    """An `Aligner`; see `Checkpoint`. `least_score` was chosen without released weights."""
 
     kind, needs = "qwen3_asr", "5.17"
     languages, least_score, has_mixed_batches = ALIGNED_CODES, 0.1, True
@@ -169,11 +163,7 @@ class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
     def _scored(
         self, text: str, said: Sequence[dict[str, Any]], shares: sound.Array
     ) -> Iterator[_Piece]:
-        """Yield the words with their scores.
-
-        Args:
-            shares: (two per word, labels) probability of each time.
-        """
+        """Yield the words with scores. `shares`: (two per word, labels) probability of times."""
         places = _places(text, [one["text"] for one in said])
         for number, (one, (start, end)) in enumerate(zip(said, places, strict=True)):
             start_s, end_s = one["start_time"], one["end_time"]
@@ -187,8 +177,6 @@ class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
 
 
 class _Transcript:
-    """A passage as one text, and the positions of its words."""
-
     def __init__(self, passage: Passage) -> None:
         self.text = ""
         self._words: list[tuple[int, int, bool]] = []  # start, end, has no spaces
@@ -243,15 +231,13 @@ def _by_letters(passage: Passage) -> str | None:
 
 
 def is_without_spaces(char: str) -> bool:
-    """Whether its script puts no spaces between words: Chinese characters and kana."""
+    """Whether a character's script puts no spaces between words: Chinese characters and kana."""
     return _NO_SPACES.match(char) is not None
 
 
 def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each word in a text; the words have no punctuation.
-
-    Raises:
-        ValueError: a word is not in the text.
+    """Yield start and end of each word in a text; the words have no punctuation. Raises
+    ValueError: a word is not in the text.
     """
     place = 0
     for word in words:
@@ -263,12 +249,8 @@ def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _loaded(library: Any, folder: Path, family: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return processor and model of a checkpoint.
-
-    Args:
-        family: class of transformers.
-    Raises:
-        ValueError: it has another layout, or is of another class.
+    """Return processor and model (of `family`, a class of transformers) of a checkpoint. Raises
+    ValueError: it has another layout, or is of another class.
     """
     if "thinker_config" in read_json(folder / "config.json"):
         raise ValueError("it has the layout of qwen-asr; use the repository that ends with -hf")

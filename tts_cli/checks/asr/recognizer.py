@@ -30,8 +30,6 @@ class AsrRequest(NamedTuple):
 
 
 class AsrResult(NamedTuple):
-    """The result of a request."""
-
     place: int
     text: str = ""
     sha256: str = ""  # of the file
@@ -41,7 +39,7 @@ class AsrResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """The identity of a recognizer; results of another one are not comparable."""
+    """The identity of a recognizer. Results of different recognizers are not comparable."""
 
     name: str  # with the version, and a digest of the weights
     languages: tuple[str, ...] = ()  # codes that it supports; empty: any
@@ -55,17 +53,12 @@ class Recognizer(Protocol):
     identity: Identity
 
     def run(self, requests: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
-        """Yield the result of every request, as they finish. A file that cannot be read has a
-        problem.
-
-        Args:
-            requests: None among them: no request is ready, so do not wait for a full batch.
+        """Yield the result of every request, as they finish. A file that cannot be read gives a
+        problem. None among the requests: no request is ready, so do not wait for a full batch.
         """
         ...
 
-    def close(self) -> None:
-        """Free processes and memory."""
-        ...
+    def close(self) -> None: ...
 
 
 Array = np.ndarray[Any, Any]
@@ -79,8 +72,6 @@ _BLOCK = 1 << 18
 
 
 class Sound(NamedTuple):
-    """The audio of a file."""
-
     samples: Array  # (n,) float32
     sha256: str  # of the file
 
@@ -139,7 +130,7 @@ def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Itera
 
 
 def quietest(samples: Array) -> int:
-    """Return the middle of the quietest fifth of a second of (n,) samples, a second or more."""
+    """Return the middle of the quietest fifth of a second of (n,) samples, n at least a second."""
     frame = round(FRAME_S * RATE_HZ)
     count = len(samples) // frame
     energies = np.square(samples[: count * frame].reshape(count, frame)).sum(axis=1)

@@ -52,24 +52,14 @@ MIN_SCORE = 0.12
 
 
 class Sphinx(Processes[AsrRequest, AsrResult]):
-    """A `Recognizer`.
-
-    Args:
-        processes: at a time; None: one per core.
-    Raises:
-        SetupError: the package is not installed.
-    """
+    """A `Recognizer`. Raises SetupError: the package is not installed."""
 
     def __init__(self, processes: int | None = None) -> None:
         super().__init__(transcribe_one, identity_of("--asr"), processes)
 
 
 class SphinxAligner(Processes[AlignRequest, AlignResult]):
-    """An `Aligner`; see `Sphinx`.
-
-    Args:
-        flag: named in errors.
-    """
+    """An `Aligner`; see `Sphinx`. `flag`: named in errors."""
 
     def __init__(self, processes: int | None = None, flag: str = "--with") -> None:
         identity = replace(identity_of(flag), least_score=MIN_SCORE)
@@ -77,17 +67,12 @@ class SphinxAligner(Processes[AlignRequest, AlignResult]):
 
 
 def identity_of(flag: str) -> Identity:
-    """Return the installed version. Raises SetupError if there is none.
-
-    Args:
-        flag: named in errors.
-    """
+    """Return the installed version. Raises SetupError, whose message names `flag`."""
     require("asr", POCKETSPHINX, flag)  # its processes use it
     return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
 
 def transcribe_one(request: AsrRequest) -> AsrResult:
-    """Transcribe a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:
@@ -99,7 +84,6 @@ def transcribe_one(request: AsrRequest) -> AsrResult:
 
 
 def _words(samples: sound.Array) -> str:
-    """Return the words of (n,) float32 samples at 16 kHz."""
     decoder = _recognizer()
     if not search(decoder, samples):
         return ""
@@ -108,16 +92,14 @@ def _words(samples: sound.Array) -> str:
 
 
 def search(decoder: Any, samples: sound.Array) -> bool:
-    """Run a decoder over (n,) float32 samples at 16 kHz. Return False, and do nothing, if they are
-    silent.
-    """
+    """Run a decoder over (n,) float32 samples at 16 kHz. Return False for silence."""
     peak = float(np.abs(samples).max(initial=0.0))
     if peak == 0.0:
         return False
     padded = np.pad(samples * (PEAK / peak), round(EDGE_S * sound.RATE_HZ))
     padded = padded + np.random.default_rng(0).normal(0, NOISE, len(padded))
     data = (np.clip(padded, -1, 1) * 32767).astype("<i2").tobytes()
-    decoder.reinit_feat()  # forget the take before
+    decoder.reinit_feat()  # forget the previous take
     decoder.start_utt()
     decoder.process_raw(data, no_search=False, full_utt=True)
     decoder.end_utt()
@@ -150,7 +132,6 @@ def _aligner() -> Any:
 
 
 def align_one(request: AlignRequest) -> AlignResult:
-    """Align a take in this process."""
     try:
         found = sound.load(request.path)
     except (OSError, ValueError) as error:
@@ -217,7 +198,7 @@ def _plain(word: str) -> str:
 
 
 def _entry(decoder: Any, word: str) -> tuple[str, Known] | None:
-    """Return the entry of a word in the dictionary, which is added by its letters if it is new."""
+    """Return the dictionary entry of a word. A new word is added by its letters."""
     if decoder.lookup_word(word) is not None:
         known = word not in _sounded
         return word, Known.DICTIONARY if known else Known.LETTERS
@@ -256,7 +237,7 @@ _LETTERS = re.compile(
 
 
 def sounded_out(word: str) -> str:
-    """Return phones of a word by its letters, roughly; empty if it has other than Latin letters."""
+    """Return phones of a word by its letters, roughly; empty if it has non-Latin letters."""
     letters = re.sub(r"(.)\1", r"\1", word.replace("'", "")) if len(word) > 3 else word
     if not re.fullmatch("[a-z]+", letters):
         return ""

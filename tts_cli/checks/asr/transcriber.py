@@ -1,5 +1,5 @@
-"""Requests for the takes of a folder, and comparisons of the transcripts with their texts. Finished
-folders and running commands use the same.
+"""Requests for the takes of a folder, and comparisons of the transcripts with their texts, for
+finished folders and for running commands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class Transcriber:
     """Decides which takes a recognizer can transcribe.
 
     Args:
-        identity: of the recognizer.
         text: settings of the text in run.json; anything else is ignored.
     """
 
@@ -31,20 +30,17 @@ class Transcriber:
         self._auto = auto if isinstance(auto, str) else None
 
     def has_made(self, transcript: Transcript | None) -> bool:
-        """Whether a transcript is by this recognizer."""
         return transcript is not None and transcript.recognizer == self.identity.name
 
     def skipped(self, take: JournalEntry) -> Event | None:
-        """Return why a take cannot be transcribed or aligned: `WITHOUT_WORDS`, `OTHER_LANGUAGE`, or
-        None.
-        """
+        """Return why a take cannot be transcribed: `WITHOUT_WORDS`, `OTHER_LANGUAGE`, or None."""
         if take.said is None or not take.letters:
             return Event.WITHOUT_WORDS
         return None if self.is_supported(take) else Event.OTHER_LANGUAGE
 
     def is_supported(self, take: JournalEntry) -> bool:
-        """Whether the recognizer supports the language of a take. One of several languages detects
-        it if the manifest does not state it.
+        """Whether the recognizer supports the language of a take. A multilingual recognizer
+        detects it if the manifest does not state it.
         """
         languages, code = self.identity.languages, self.language_of(take)
         if not languages or code is not None:
@@ -54,7 +50,6 @@ class Transcriber:
         return may_be_english(take.said or "")
 
     def request(self, place: int, path: Path, take: JournalEntry) -> AsrRequest:
-        """Return the request for a take."""
         gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(take.parts))
         return AsrRequest(place, path, self.language_of(take), gaps_s)
 

@@ -19,8 +19,6 @@ MAX_SPELLINGS = 10_000
 
 
 class Whisper(CheckpointRecognizer):
-    """A checkpoint of Whisper."""
-
     kind, needs = "whisper", "4.57"
 
     def _load(self, library: Any, folder: Path) -> Any:

@@ -3,10 +3,6 @@
 Its script is `page.js`, which `make page` bundles from `frontend/src`. Texts of manifests are JSON
 that cannot end its element, and the page shows them only as text. If that fails, the page's policy
 allows only our script and style, by their hashes, and only addresses in the folder.
-
-`spoken_by` returns the command that synthesizes the rows of a run again. The report may be
-untrusted, and users paste the command: it has only settings of speech, delivery and manifest, and
-no value can be mistaken for another flag.
 """
 
 from __future__ import annotations
@@ -30,11 +26,7 @@ _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def build_page(content: Mapping[str, Any], *, is_served: bool = False) -> bytes:
-    """Return the page with this content, in UTF-8.
-
-    Args:
-        is_served: for the server of `review`, which it may ask for data.
-    """
+    """Return the page in UTF-8. `is_served`: it may ask the server of `review` for data."""
     style, script = _part("style.css"), _part("page.js")
     page = Template(_part("page.html")).substitute(
         title=html.escape(str(content["folder"]["name"])),
@@ -47,13 +39,13 @@ def build_page(content: Mapping[str, Any], *, is_served: bool = False) -> bytes:
 
 
 def as_safe_json(value: Any) -> str:
-    """Return JSON that is safe in an element of a page."""
+    """Return JSON that is safe inside an element of a page."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
 def _policy(script: str, style: str, is_served: bool) -> str:
-    """Return the policy of the page: our script, our style, audio of its folder."""
+    """Return the page's content security policy: our script, our style, audio of its folder."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -84,8 +76,11 @@ MORE_TAKES = 3  # of a suspect row, in commands that are printed
 
 
 def spoken_by(report: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of `synth` with the manifest and all settings that are not the default,
-    without --out, for a terminal or the clipboard.
+    """Return the arguments of `synth` that synthesize the rows of a run again, for a terminal or
+    the clipboard: the manifest and all settings that are not the default, without --out.
+
+    The report may be untrusted, and users paste the command: it has only settings of speech,
+    delivery and manifest, and no value can be mistaken for another flag.
 
     Args:
         report: run.json or a line of runs.jsonl; may be incomplete.
@@ -117,5 +112,4 @@ def _absolute(path: str) -> str:
 
 
 def _not_a_flag(name: str) -> str:
-    """Return a file name that cannot be mistaken for a flag."""
     return f"./{name}" if name.startswith("-") else name

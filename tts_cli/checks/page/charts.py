@@ -20,7 +20,7 @@ WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def charts_of(folder: FolderAudio, checks: Mapping[tuple[str, int], TakeVerdict]) -> dict[str, Any]:
-    """Return all charts. Outliers refer to rows by place."""
+    """Return all charts. Outliers refer to rows by index."""
     rows = folder.rows
 
     def mos(speech: JournalEntry) -> float | None:

@@ -1,6 +1,6 @@
 """Content of the page: a folder's rows as plain values for JSON.
 
-Names are those of the journal. What is usual or unknown is left out of a row: most rows are fine,
+Names are those of the journal. Usual and unknown values are left out of a row: most rows are fine,
 and a page of thousands stays small.
 """
 
@@ -47,8 +47,6 @@ _PART = ("text_start", "text_end", "start_s", "end_s")
 
 
 class _About(NamedTuple):
-    """Facts that all rows of a page need."""
-
     runs: dict[str | None, int]
     outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
     checks: dict[tuple[str, int], TakeVerdict]
@@ -59,15 +57,14 @@ class _About(NamedTuple):
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Write the page of a folder, completely or not at all.
+    """Write the page of a folder, completely or not at all. Return its file and the totals of the
+    folder.
 
     Args:
         page: its file; None: in the folder.
-    Returns:
-        The file, and the totals of the folder.
     Raises:
         UsageError, SetupError: the folder cannot be read, or the page cannot be written.
-        DiskFull: no room; an earlier page stays.
+        DiskFull: no space; an earlier page stays.
     """
     folder = read_folder(out)
     if page is None and is_read_only(out):
@@ -131,12 +128,11 @@ def content_of(
 
 
 def audio_url(path: str) -> str:
-    """Return a path as a relative URL in which nothing can be a scheme or a query."""
+    """Return a path as a relative URL that contains no scheme or query."""
     return "/".join(quote(part, safe="") for part in path.split("/"))
 
 
 def _totals(folder: FolderAudio, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
-    """Return the sums of the folder, over all its runs."""
     ok = [row.take for row in folder.rows if row.take.is_ok]
     sums = [run["totals"] for run in folder.runs if "totals" in run]
     walls = [total.get("wall_s") for total in sums]
@@ -160,9 +156,7 @@ def _totals(folder: FolderAudio, reasons: dict[str, list[Remark]]) -> dict[str, 
 
 
 def _speed(sums: list[dict[str, Any]]) -> float | None:
-    """Return seconds of audio per second of the runs that ended: of one that was killed, the rows
-    are there and its time is not.
-    """
+    """Return seconds of audio per second of the runs that ended. Killed runs have no time."""
     pairs = [(total.get("audio_s"), total.get("wall_s")) for total in sums]
     known = [pair for pair in pairs if all(isinstance(one, (int, float)) for one in pair)]
     audio_s, wall_s = (sum(one) for one in zip(*known, strict=True)) if known else (0, 0)
@@ -170,7 +164,6 @@ def _speed(sums: list[dict[str, Any]]) -> float | None:
 
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
-    """Return facts about a run, and the command that repeats it."""
     return {
         "run_id": run.get("run_id"),
         "started": run.get("started"),
@@ -253,14 +246,14 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
 
 
 def _address(path: str, row_id: str, speech: JournalEntry, about: _About) -> str:
-    """Return the address of a take's audio; in `review` another one for each version of it."""
+    """Return the address of a take's audio; in `review` a different one for each version of it."""
     if not about.is_served:
         return about.base + audio_url(path)
     return f"audio/{speech.take}/{audio_url(row_id)}?{(speech.sha256 or '')[:16]}"
 
 
 def _chapters(out: Path) -> dict[str, tuple[int, str]]:
-    """Return the place and the chapter of each row of a book."""
+    """Return the index and the chapter of each row of a book."""
     found: dict[str, tuple[int, str]] = {}
     try:
         for number, chapter in enumerate(read_book(out)["chapters"], 1):
@@ -286,8 +279,8 @@ def _heard(heard: Transcript) -> dict[str, Any]:
 
 
 def _words(times: WordTimes) -> list[int]:
-    """Return four numbers per word: start and end in the text, in characters, and in the audio, in
-    hundredths of a second.
+    """Return four numbers per word: start and end in the text, in characters, and in the audio,
+    in hundredths of a second.
     """
     return [
         figure
@@ -311,7 +304,6 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _extra(speech: JournalEntry) -> dict[str, str]:
-    """Return the extra columns of a row as text, within bounds."""
     found = {}
     for name, value in list(speech.extra.items())[:MAX_EXTRAS]:
         text = value if isinstance(value, str) else json.dumps(value)
