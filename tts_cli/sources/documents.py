@@ -13,7 +13,7 @@ import io
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -87,12 +87,7 @@ def _document(
     if not any(isinstance(one, Heading) for one in found):  # its author made them by hand
         places = [one.place if isinstance(one, Text) else "" for one in found]
         lines = [one_line(one.text) if isinstance(one, Text) else "* * *" for one in found]
-        found = [
-            one._replace(place=places[int(one.place.rpartition(":")[2]) // 2])
-            if isinstance(one, Text | Heading)
-            else one
-            for one in blocks("\n\n".join(lines), name)
-        ]
+        found = list(blocks("\n\n".join(lines), lambda number: places[number // 2]))
     warnings = [frame_warning(name, num_framed)] if num_framed else []
     warnings += reader.warnings(name)
     return found, Book((), title or None, author or None, language or None, tuple(warnings))
@@ -292,9 +287,11 @@ def _read_pdf(data: bytes, name: str) -> _Read:
     printed = without_print("\f".join("\n".join(lines) for lines in pages))
     warnings = [f"{name}: paragraphs and headings of a PDF are guessed; check them with --dry-run"]
     warnings += [f"{name}: left out: {what}" for what in printed.left_out]
-    found = _placed(
-        list(blocks(printed.text, name, is_wrapped=True)), printed.starts, chapters, name
+    places = [f"{name}, page {page}" for page in range(1, len(printed.starts) + 1)]
+    read = blocks(
+        printed.text, lambda line: places[bisect_right(printed.starts, line) - 1], is_wrapped=True
     )
+    found = _with_bookmarks(list(read), places, chapters)
     language = language and str(language)
     return chapters_of(found), Book((), title or None, author or None, language, tuple(warnings))
 
@@ -337,34 +334,28 @@ def _outline(reader: Any, entries: Any, depth: int) -> Iterator[tuple[int, list[
     yield from found.items()
 
 
-def _placed(
-    found: list[Block], starts: Sequence[int], chapters: dict[int, list[TocEntry]], name: str
+def _with_bookmarks(
+    found: list[Block], places: list[str], chapters: dict[int, list[TocEntry]]
 ) -> list[Block]:
-    """Return blocks with pages as places, and each bookmark before its title or its page's text."""
-    page = 0
-    placed: list[Block] = []
-    pages: list[int] = []  # of each block
-    for block in found:
-        if isinstance(block, Text | Heading):
-            line = int(block.place.rpartition(":")[2])
-            while page + 1 < len(starts) and starts[page + 1] <= line:
-                page += 1
-            block = block._replace(place=f"{name}, page {page + 1}")
-        placed.append(block)
-        pages.append(page)
+    """Return blocks with each bookmark before its title or its page's text."""
+    numbers = {place: page for page, place in enumerate(places)}
+    pages = [0]  # of each block
+    for one in found:
+        pages.append(numbers[one.place] if isinstance(one, Text | Heading) else pages[-1])
+    del pages[0]
     before: dict[int, list[Block]] = {}
     for number, entries in sorted(chapters.items()):
         first = bisect_left(pages, number)
         texts = [
             (nth, _letters(one.text))
-            for nth, one in enumerate(placed[first : bisect_right(pages, number)], first)
+            for nth, one in enumerate(found[first : bisect_right(pages, number)], first)
             if isinstance(one, Text | Heading)
         ]
         for entry in entries:
             title = _letters(entry.title)
             at = next((nth for nth, text in texts if text.startswith(title)), first)
             before.setdefault(at, []).append(entry)
-    return [one for nth, block in enumerate(placed) for one in (*before.get(nth, ()), block)]
+    return [one for nth, block in enumerate(found) for one in (*before.get(nth, ()), block)]
 
 
 def _letters(text: str) -> str:

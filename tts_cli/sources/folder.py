@@ -276,7 +276,11 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
         front = reader.front
     else:
         printed = without_print(text)
-        made = assemble(blocks(printed.text, name), path.stem, is_chapter=is_chapter)
+        made = assemble(
+            blocks(printed.text, lambda number: f"{name}:{number}"),
+            path.stem,
+            is_chapter=is_chapter,
+        )
         warnings += [f"{name}: left out: {what}" for what in printed.left_out]
     return replace(
         made,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +57,7 @@ _AOZORA_LEVELS = {"大": "1", "中": "2", "小": "3"}
 
 
 class _Line(NamedTuple):
-    number: int  # from 1
+    place: str
     text: str  # no spaces at its end
 
 
@@ -142,18 +142,21 @@ def _clear_pages(pages: list[list[str]]) -> bool:
     return bool(cleared)
 
 
-def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
-    """Yield the blocks of a text with newlines as line ends. Unless `is_wrapped`, the lengths of
-    lines show whether they are hard-wrapped.
+def blocks(
+    text: str, place_of: Callable[[int], str], *, is_wrapped: bool = False
+) -> Iterator[Block]:
+    """Yield the blocks of a text with newlines as line ends. `place_of` gives the place of a line
+    by its number, from 1. Unless `is_wrapped`, the lengths of lines show whether they are
+    hard-wrapped.
     """
-    groups = list(_groups(_PICTURE.sub(_newlines, text)))
+    groups = list(_groups(_PICTURE.sub(_newlines, text), place_of))
     width = _wrap_width(groups)
     if is_wrapped and not width:
         width = max((len(line.text) for group in groups for line in group), default=0)
     has_parted = width and re.search(r"[^\W\d_]-\n\s*[a-zß-ÿ]", text)
     words = {word.casefold() for word in _WORD.findall(text)} if has_parted else set()
-    found = [block for group in groups for block in _read(group, width, name, words)]
-    lone = {f"{name}:{group[0].number}" for group in groups if len(group) == 1}
+    found = [block for group in groups for block in _read(group, width, words)]
+    lone = {group[0].place for group in groups if len(group) == 1}
     yield from _with_titles(list(_settled(_without_contents(found))), lone)
 
 
@@ -161,12 +164,11 @@ def _newlines(found: re.Match[str]) -> str:
     return "\n" * found.group().count("\n")
 
 
-def _groups(text: str) -> Iterator[list[_Line]]:
+def _groups(text: str, place_of: Callable[[int], str]) -> Iterator[list[_Line]]:
     group: list[_Line] = []
     for number, text_of_line in enumerate(text.replace("\f", "\n\n").split("\n"), 1):
-        line = _Line(number, text_of_line.rstrip())
-        if line.text:
-            group.append(line)
+        if line := text_of_line.rstrip():
+            group.append(_Line(place_of(number), line))
         elif group:
             yield group
             group = []
@@ -187,24 +189,24 @@ def _wrap_width(groups: list[list[_Line]]) -> int:
     return widest if widest <= MAX_WRAP_CHARS and 2 * full >= len(followed) else 0
 
 
-def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[_Found]:
+def _read(group: list[_Line], width: int, words: Set[str]) -> Iterator[_Found]:
     lines: list[_Line] = []
     place = 0
     while place < len(group):
         is_inside = bool(lines and width)
         found = None
         if not is_inside or _stands_out(group[place].text.strip(), width):
-            found = _heading(group, place, width, name)
+            found = _heading(group, place, width)
         if found is None:
             lines.append(group[place])
             place += 1
             continue
-        yield from _texts(lines, width, name, words)
+        yield from _texts(lines, width, words)
         lines = []
         heading, num_lines = found
         yield heading
         place += num_lines
-    yield from _texts(lines, width, name, words)
+    yield from _texts(lines, width, words)
 
 
 def _stands_out(line: str, width: int) -> bool:
@@ -213,10 +215,8 @@ def _stands_out(line: str, width: int) -> bool:
     return title is not None and title.is_numbered and is_short
 
 
-def _heading(
-    group: list[_Line], place: int, width: int, name: str
-) -> tuple[Heading | _Numeral, int] | None:
-    line, where = group[place].text.strip(), f"{name}:{group[place].number}"
+def _heading(group: list[_Line], place: int, width: int) -> tuple[Heading | _Numeral, int] | None:
+    line, where = group[place].text.strip(), group[place].place
     if len(line) > MAX_HEADING_CHARS:
         return None
     below = group[place + 1].text if place + 1 < len(group) else ""
@@ -274,11 +274,11 @@ def _reads_as_title(line: str) -> bool:
     return line.isupper() or not _NO_TITLE_END.search(line)
 
 
-def _texts(lines: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[Block]:
+def _texts(lines: list[_Line], width: int, words: Set[str]) -> Iterator[Block]:
     for paragraph in _paragraphs(lines, bool(width)) if lines else ():
         text = _EMPHASIS.sub(r"\1", _joined(paragraph, words))
         is_break = is_scene_break(text)
-        yield SceneBreak() if is_break else Text(text, f"{name}:{paragraph[0].number}")
+        yield SceneBreak() if is_break else Text(text, paragraph[0].place)
 
 
 def _without_contents(found: list[_Found]) -> list[_Found]:
