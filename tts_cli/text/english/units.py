@@ -64,7 +64,10 @@ _PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _LETTERS = frozenset(unit for unit in UNITS if len(unit) == 1 and unit.isupper())
 _MILLIONS = frozenset(load_table("units")["counted_by_millions"].split())
-_LETTERED = tuple(load_table("english")["cues"]["lettered"])
+_LETTERED = re.compile(  # Route 9W · seats 12A, 12C and 14F · runways in use: 09L
+    rf"(?:\b(?:{'|'.join(map(re.escape, load_table('english')['cues']['lettered']))})s?"
+    r"(?: ?[0-9]{1,3}[A-Z]?(?:[,/]| and| or| to| &))*|[Rr]unway.*)\Z"
+)
 _WORD = re.compile(r" ([A-Za-z]+)")
 _NAME = re.compile(r"(?<!\w)[A-Za-z]{2,15}-.\Z|[0-9]xs\Z")  # Tc-99m · 4x4s
 _QUOTED = re.compile('(?:^|[\\s(\\[=])["\u201c\u201e](?!\\s)[^"\u201c-\u201e]*\\Z')  # no end yet
@@ -137,13 +140,12 @@ def _measure(match: re.Match[str]) -> str | None:
 def _is_letter(match: re.Match[str]) -> bool:
     """Return whether a capital is a letter and not a unit: Exit 12 W. toward Akron, runway 09L."""
     after = match.string[match.end() :]
-    before = match.string[max(0, match.start() - 24) : match.start()].rstrip()
+    before = match.string[max(0, match.start() - 32) : match.start()].rstrip()
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
     return (
         is_code
         or re.match(r"\. ?\w|-[0-9A-Z]", after) is not None
-        or "unway" in before
-        or before.endswith(_LETTERED)
+        or _LETTERED.search(before) is not None
     )
 
 
