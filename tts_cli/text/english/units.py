@@ -20,6 +20,7 @@ from tts_cli.text.english.words import (
     is_range,
     plain,
     quantity,
+    to,
     whole,
 )
 from tts_cli.text.rule import Rule, ends_sentence, one_of
@@ -130,7 +131,7 @@ def _measure(match: re.Match[str]) -> str | None:
     if match["count"] and match["per"] == match["unit"]:
         return None  # 8GB/16GB of memory
     name = _raised(name, match["power"]) + _rate(match)
-    said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
+    said = quantity(low) + (f"{to(match)}{quantity(high)}" if high else "") + scale
     is_one_only = is_one(low) and not (high or scale)
     is_single = is_one_only or is_before_noun(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
@@ -170,9 +171,12 @@ def _inches(match: re.Match[str]) -> str | None:
     """a twenty seven-inch monitor; None where the mark closes a quotation."""
     if _QUOTED.search(match.string[max(0, match.start() - 300) : match.start()]):
         return None
+    said, high = quantity(match["low"]), match["high"]
+    if high:
+        said = f"{said} to {quantity(high)}"
     if match["noun"]:
-        return f"{quantity(match['low'])}-inch"
-    return f"{quantity(match['low'])} {'inch' if is_one(match['low']) else 'inches'}"
+        return f"{said}-inch"
+    return f"{said} {'inch' if is_one(match['low']) and not high else 'inches'}"
 
 
 def _angle(match: re.Match[str]) -> str:
@@ -214,7 +218,7 @@ RULES = (
     ),
     Rule(
         rf"{START}(?<!['\u2019\u2032])(?<!['\u2019\u2032][ -])(?P<low>{FRACTION}|{AMOUNT})"
-        r"(?P<mark>[\"\u2033])"
+        rf"(?:[\"\u2033]?{DASH}(?P<high>{FRACTION}|{AMOUNT}))?(?P<mark>[\"\u2033])"
         rf"(?=(?P<noun> (?!(?:{_AFTER_INCHES})\b)[a-z])|[ ,.;)]|$)",
         _inches,
         needs=f'[0-9{PARTS}]["\u2033]',
