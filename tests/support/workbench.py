@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.j
 PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]
+Answer = TypeVar("Answer", bound="Result")
 MakeCheckpoint = Callable[..., Path]
 # What commands made that `run_once` ran -> its copy, and the folder that it was made in.
 _KEPT: dict[tuple[object, ...], tuple[Path, Path]] = {}
@@ -54,7 +55,7 @@ class Result:
         """Stdout as the one JSON document it must be."""
         return json.loads(self.out)
 
-    def expect(self, code: int, *errors: str, out: str | Sequence[str] = ()) -> Result:
+    def expect(self: Answer, code: int, *errors: str, out: str | Sequence[str] = ()) -> Answer:
         """Require an exit code, texts in stderr and one or more in stdout; returns this result."""
         assert self.code == code, self
         for text in errors:
