@@ -151,6 +151,11 @@ RULES: tuple[Rule, ...] = (
         lambda _: " to ",
         needs="[0-9] [-\u2013] [A-Z]",
     ),
+    Rule(  # 30 May - 1 June
+        rf"{_LEFT}{_DAY} {_MONTH}(?:,? {_YEAR})?(?P<{PIECE}> [-\u2013] )(?={_DAY} {_MONTH})",
+        lambda _: " to ",
+        needs="[a-z0-9.] [-\u2013] [0-3]?[0-9](?:st|nd|rd|th)? [ADFJMNOSadfjmnos]",
+    ),
     Rule(
         rf"\b(?:from|between) (?P<{PIECE}>{_DAY})"
         rf"(?= (?:to|and|until) (?:the )?{_DAY}(?: of)? {_MONTH})",
@@ -162,6 +167,7 @@ RULES: tuple[Rule, ...] = (
         Rule(  # 26th - 29th May · 10am - 4pm · 10:00 - 16:00
             rf"(?:(?<=[0-9](?:st|nd|rd|th))(?= [-\u2013] {_DAY}(?: of)? {_MONTH})"
             r"|(?<=[0-9][ap]m)(?= [-\u2013] [0-9]{1,2}(?:[:.][0-9]{2})? ?[ap]m)"
+            r"|(?<=[0-9])(?= [-\u2013] [0-9.]{1,6} ?(?:[mk]?g|ml|[kcm]m|mph|%|°)(?!\w))"
             r"|(?<=[0-9][:.][0-9]{2})(?= [-\u2013] [0-9]{1,2}[:.][0-9]{2}(?![\w:.])))"
             r" [-\u2013] ",
             lambda _: " to ",

@@ -96,6 +96,8 @@ def _price(match: re.Match[str]) -> str:
             )
             return f"{minus}{said}{per}"
     said = amount(low)
+    if is_adjective and not (high or scale or one or per) and (cents := _CENTS.fullmatch(low)):
+        return f"{minus}{whole(cents[1])} {names[0]} {cardinal(int(cents[2]))}"
     if one and one != scale:
         said += f" {SCALES[one]}"
     said += (f" to {amount(high)}" if high else "") + (f" {SCALES[scale]}" if scale else "")
@@ -110,6 +112,7 @@ _SEVERAL = re.compile(
     r"|[Tt]he(?: [$£€][0-9,.]{1,9},? (?:and|or))?) $"
 )
 _PRICED = re.compile(rf"(?:,? (?:and|or) [$£€][0-9,.]{{1,9}})?{NOUN.pattern}")
+_CENTS = re.compile(r"([1-9][0-9]{0,3})\.([1-9][0-9])")  # the $9.50 price
 _UNSURE = re.compile("[0-9]+,[0-9]{1,2}")
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 

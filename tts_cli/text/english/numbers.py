@@ -149,6 +149,11 @@ COMPOUND = (
         needs=f"[0-9]{{4}}{SPACE}[a-z]",
     ),
     says(r"(?<=[0-9])\.x(?!\w)", " point x", needs=r"[0-9]\.x"),
+    Rule(  # C5-C9
+        rf"{START}(?P<letter>[A-Z])(?P<low>[0-9]{{1,3}}){DASH}(?P=letter)(?P<high>[0-9]{{1,3}})(?!\w)",
+        lambda match: " to ".join(f"{match['letter']} {code(match[n])}" for n in ("low", "high")),
+        needs=f"[0-9]{DASH}[A-Z]",
+    ),
     # 16M examples
     Rule(
         rf"{NO_PRICE}(?P<low>{AMOUNT})M(?= [a-z]{{3,20}}s\b)",

@@ -33,8 +33,12 @@ def _between(match: re.Match[str]) -> str | None:
 
 _LOOSE = ">*\u2212"
 _TERM = re.compile(rf"[0-9{MASK}]|(?<!\w)[A-Za-z] \S |\S [A-Za-z](?!\w)")
-_UNKNOWN = re.compile(rf"[0-9{MASK}]x (?:squared|cubed|plus|minus|equals)\b")  # 2x and 3x squared
+_KEYS = {"Ctrl": "Control", "Cmd": "Command"}
+_UNKNOWN = re.compile(
+    rf"[0-9{MASK}]x (?:squared|cubed|plus|minus|equals)\b|(?<!\w)[a-z] = "
+)  # 2x and 3x squared
 RULES: tuple[Rule, ...] = (
+    says(rf" ?\+/[-\u2212\u2013=] ?(?=[0-9{MASK}])", " plus or minus ", needs=r"\+/"),
     *where(
         f"[0-9½¼¾{MASK}] ?x",
         says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
@@ -104,6 +108,13 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {SAID_SIGNS[match.group()]}",
         needs=r"[CT][-+\u2212]",
     ),
+    says(r"(?<=[A-Za-z]{2})\+(?![\w+])", " plus", needs=r"[a-z]\+"),  # Google+
+    Rule(
+        r"\b(?:Ctrl|Alt|Shift|Cmd)\+(?=\w)",
+        lambda match: f"{_KEYS.get(match.group()[:-1], match.group()[:-1])} ",
+        needs=r"(?:Ctrl|Alt|Shift|Cmd)\+",
+    ),
+    says(rf"(?<=\b[Aa] )~(?=[0-9{MASK}])", "roughly ", needs="a ~"),
     says(rf"(?<=[0-9{MASK}])(?:~| ?\u2192 ?)(?=[-\u2212]?[0-9{MASK}])", " to ", needs="[~\u2192]"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
     *where(

@@ -53,7 +53,7 @@ _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALES = "hundred|thousand|million|billion|trillion"
 _SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES})(?![a-z]))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
-_UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
+_UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/)]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
 _THEN = "(?:/(?P<then>day|hour|week|min|h|d))?"
 _PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?{_THEN}"
