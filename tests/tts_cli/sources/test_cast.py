@@ -54,6 +54,15 @@ def test_characters(tmp_path: Path) -> None:
     assert len(facts["sha256"]) == 64
 
 
+def test_a_voice_alone_needs_no_table(tmp_path: Path) -> None:
+    """Anna = "clara" was refused."""
+    cast = read_cast(write(tmp_path, 'Anna = "clara"\n[characters]\n"Old Tom" = "arthur"\n'))
+    assert {name: row.voice for name, row in cast.characters.items()} == {
+        "Anna": "clara",
+        "Old Tom": "arthur",
+    }
+
+
 def test_a_group_by_itself_may_be_a_name(tmp_path: Path) -> None:
     cast = read_cast(write(tmp_path, '[characters]\nvoice = "clara"\n'))
     assert list(cast.characters) == ["characters"]
@@ -105,7 +114,7 @@ def test_a_rows_voice_and_a_characters_recording_exclude_each_other() -> None:
         ('[Tom]\nref_audio = "https://x/y.wav"\n', "is a URL; download the file and give its path"),
         ('[characters."Old Tom"]\nseed = 1.5\n', ":2: [characters.Old Tom] seed: must be a whole"),
         (
-            'Tom = "clara"\n',
+            "Tom = 3\n",
             ":1: 'Tom' is not a table; write [Tom], and the settings of that character below it",
         ),
         ("[Tom]\n[characters.Tom]\n", ":2: 'Tom' already has a table"),
