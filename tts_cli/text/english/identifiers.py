@@ -131,11 +131,14 @@ def _short_code(match: re.Match[str]) -> str | None:
     return _digits(match)
 
 
+def _pence(match: re.Match[str]) -> str:
+    is_end = match.group().endswith(".") and ends_sentence(match)
+    return f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}{'.' * is_end}"
+
+
 def _shillings(match: re.Match[str]) -> str:
     """Old prices: 8s. 6d. is eight shillings six pence."""
-    pence = f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}"
-    is_end = match.group().endswith(".") and ends_sentence(match)
-    return f"{counted(match['shillings'], 'shilling')} {pence}" + "." * is_end
+    return f"{counted(match['shillings'], 'shilling')} {_pence(match)}"
 
 
 def _old_price(match: re.Match[str]) -> str | None:
@@ -223,11 +226,7 @@ RULES = (
         ),
         Rule(r"(?<![\w.,$£€-])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
     ),
-    Rule(
-        r"(?<![\w.,$£€-])(?P<pence>[0-9]{1,2})d\.(?!\w)",
-        lambda match: f"{whole(match['pence'])} pence" + "." * ends_sentence(match),
-        needs=r"[0-9]d\.",
-    ),
+    Rule(r"(?<![\w.,$£€-])(?P<pence>[0-9]{1,2})d\.(?!\w)", _pence, needs=r"[0-9]d\."),
     Rule(
         rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
         lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",
