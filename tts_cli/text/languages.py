@@ -220,11 +220,12 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
     )
     near = (
-        rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<!\b0[0-9] )(?<![0-9][.,:/\u2013-])"
+        rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<!\b0[0-9] )(?<![0-9][.,:/\u2013'\u2019-])"
         r"(?<![-+\u2212])"
     )
     far = (
-        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013'\u2019-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?![{_SPACES}][-\u2013][{_SPACES}][0-9.,]{{1,9}}[{_SPACES}]?[{_SIGNS}])"
         rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
     )
     in_words = rf"|(?<=,[1-9][0-9])[{_SPACES}]{writing.euros}" if writing.euros else ""
