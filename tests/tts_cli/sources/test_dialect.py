@@ -267,3 +267,16 @@ def test_fields_inside_of_objects(tmp_path: Path) -> None:
     (bad,) = read(path, map="body.ref_audio=ref_audio", extra="drop")
     assert isinstance(bad, BadRow)
     assert "is a URL" in bad.message
+
+
+def test_one_line_with_a_cell_too_many_does_not_make_a_list_a_table(tmp_path: Path) -> None:
+    # Its first line was then split at commas and taken for a header.
+    lines = [f"ann_{n}|Well, it is {n}.|Well, it is {n}." for n in range(20)]
+    path = tmp_path / "metadata.csv"
+    path.write_text("\n".join([*lines, "ann_x|So, no.||So, no."]))
+    *rows, odd = read(path)
+    assert {row.text for row in rows if isinstance(row, Row)} == {
+        f"Well, it is {n}." for n in range(20)
+    }
+    assert isinstance(odd, BadRow)
+    assert "has 4 cells, but the list has 3" in odd.message
