@@ -23,11 +23,11 @@ from markdown_it import MarkdownIt
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, first_few
-from tts_cli.plain import open_given, open_plain
+from tts_cli.plain import open_given, open_plain, read_table
 from tts_cli.sources.archive import read_bounded
-from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
+from tts_cli.sources.chapters import Book, NoTextError, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
-from tts_cli.sources.epub import read_epub
+from tts_cli.sources.epub import read_epub, unpacked_epub
 from tts_cli.sources.ids import natural_order
 from tts_cli.sources.markdown import MarkdownReader
 from tts_cli.sources.plain import blocks, without_print
@@ -36,17 +36,23 @@ from tts_cli.text.unicode import clean_unicode
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # names of files in subfolders
 MAX_SUMMARY_BYTES = 1 << 20
-MARKDOWN = (".md", ".markdown")
+MARKDOWN = (".md", ".markdown", ".rmd", ".qmd", ".mdx")
 PLAIN = (".txt", ".text")
 DOCUMENTS = (".docx", ".html", ".htm", ".xhtml", ".pdf")
 SUMMARY = "SUMMARY.md"
 # Suffixes of texts that cannot be read, or not from a folder.
 _OTHER = re.compile(
-    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mdx|mobi|odt|org|pdf|qmd|rmd|rst|rtf"
+    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mobi|odt|org|pdf|rst|rtf"
     r"|tex|textile|typ)",
     re.IGNORECASE,
 )
 
+_FILES = read_table(Path(__file__).parent / "data" / "titles.toml")["files"]
+_PLACES = tuple(
+    (place, re.compile(rf"_?(?:{words})(?![^\W\d_])", re.IGNORECASE))
+    for first, names in ((-len(_FILES["front"]), _FILES["front"]), (1, _FILES["back"]))
+    for place, words in enumerate(names, first)
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
@@ -71,7 +77,7 @@ def texts_of(folder: Path) -> Texts:
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     files = [one for one in entries if _is_text(one.name)]
     files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
-    files.sort(key=lambda one: natural_order(one.stem.casefold()))
+    files.sort(key=lambda one: (_place(one.stem), natural_order(one.stem.casefold())))
     rest = _rest([one for one in entries if one not in files])
     remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
@@ -82,6 +88,11 @@ def texts_of(folder: Path) -> Texts:
     _require_few(folder, len(files))
     warnings = (f"{folder}: left out: {rest}; {remedy}",) if rest else ()
     return Texts(tuple(files), is_summary=False, warnings=warnings)
+
+
+def _place(stem: str) -> int:
+    """Return where in a book a file goes by its name: below 0 at the start, above 0 at the end."""
+    return next((place for place, words in _PLACES if words.match(stem)), 0)
 
 
 def _is_text(name: str) -> bool:
@@ -133,6 +144,16 @@ def _book_links(text: str) -> _Links:
     return [(number, line) for number, line in lines if _BOOK_LINE.fullmatch(line)], ""
 
 
+def _listed_links(text: str) -> _Links:
+    """Return the names of texts in the lists of a YAML file."""
+    named = ((number, _LISTED.findall(line)) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, name) for number, names in named for name in names], ""
+
+
+_LISTED = re.compile(
+    r"(?:^\s*-\s+(?:\w+:\s+)?|[\[,]\s*|^\s*(?:part|file|href):\s+)[\"']?([^\s\"',:]+\.[qr]?md)\b",
+    re.IGNORECASE,
+)
 _YAML_VALUE = re.compile(r"(?:^\s*-|:)\s+[\"']?([^\"'#:\s][^\"'#:]*?)[\"']?\s*(?:#.*)?$")
 _BOOK_LINE = re.compile(r"[^#{\s][^{}:]*\.\w+")
 # Files that name the texts of a folder in order: mdBook and GitBook, MkDocs, Leanpub and Softcover.
@@ -140,6 +161,8 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
     (SUMMARY, _summary_links, ()),
     (f"src/{SUMMARY}", _summary_links, ()),
     ("mkdocs.yml", _mkdocs_links, ()),
+    ("_quarto.yml", _listed_links, ()),
+    ("_bookdown.yml", _listed_links, ()),
     ("Book.txt", _book_links, ("chapters",)),
     ("manuscript/Book.txt", _book_links, ()),
 )
@@ -222,10 +245,13 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     Args:
         encoding: of texts, as Python calls it; None: detect it.
     """
+    unpacked = unpacked_epub(path) if path.is_dir() else None
+    if unpacked or path.suffix.lower() == ".epub":
+        return read_epub(unpacked or path)
     if path.is_dir():
         return _read_folder(path, encoding)
-    if path.suffix.lower() == ".epub":
-        return read_epub(path)
+    if not path.exists():
+        raise ManifestError(f"{path}: no such file or directory", "check the path")
     if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
         raise ManifestError(
             f"{path}: a book with the suffix {path.suffix!r} is not supported",
@@ -237,13 +263,17 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
 def _read_folder(folder: Path, encoding: str | None) -> Book:
     """Read the texts of a folder. Each file of a summary is a chapter; else headings begin them."""
     found = texts_of(folder)
-    names = [os.path.relpath(one, folder) for one in found.files]
-    books = [
-        _read_text(one, name, encoding, is_chapter=found.is_summary)
-        for one, name in zip(found.files, names, strict=True)
-    ]
-    empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
-    if len(empty) == len(books):
+    books: list[Book] = []
+    empty: list[str] = []
+    for one in found.files:
+        name = os.path.relpath(one, folder)
+        try:
+            books.append(_read_text(one, name, encoding, is_chapter=found.is_summary))
+        except NoTextError:
+            empty.append(name)
+        else:
+            empty += [] if books[-1].chapters else [name]
+    if not any(book.chapters for book in books):
         raise ManifestError(
             f"{folder}: contains no text", remedy="check that this is the right folder"
         )

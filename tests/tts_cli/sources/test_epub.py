@@ -13,6 +13,7 @@ from tts_cli.errors import ManifestError, SetupError
 from tts_cli.sources import archive
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.epub import read_epub
+from tts_cli.sources.folder import read_book
 
 CASES = cases(__file__)["epub"]
 
@@ -439,3 +440,15 @@ def test_a_printed_table_of_contents_is_not_read(tmp_path: Path) -> None:
     assert "b.epub: a printed table of contents is left out" in book.warnings
     linked = '<p>See <a href="d1.xhtml">there</a> and there, and in all of the other places.</p>'
     assert len(texts(of_documents(tmp_path, linked * 3, *chapters))[0]) >= 3
+
+
+def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
+    # Repositories of public editions have it so; its texts were read in the order of their names.
+    packed = small_epub(tmp_path / "b.epub", "<p>It rained.</p>")
+    top = tmp_path / "edition" / "src"
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(top)
+    (top / "link.xml").symlink_to(packed)
+    wanted = texts(read_epub(packed))
+    inner = next(one.parent for one in top.rglob("*.opf"))
+    assert [texts(read_book(one)) for one in (top.parent, top, inner)] == [wanted] * 3

@@ -168,3 +168,48 @@ def test_order_files_of_other_makers(
     below = "manuscript__" if order.startswith("manuscript") else ""
     written(tmp_path, **{order: content}, **{f"{below}{one}": "Text." for one in texts})
     assert titles(read_book(tmp_path)) == chapters.split()
+
+
+def test_files_go_by_what_a_book_begins_and_ends_with(tmp_path: Path) -> None:
+    # The appendices came first, as their names are before those of chapters.
+    names = ("apA", "ch1", "ch10", "ch2", "foreword", "preface", "colophon", "Appendix-01", "index")
+    for name in (*names, "introducing-it"):
+        (tmp_path / f"{name}.md").write_text(f"It is {name}.")
+    assert titles(read_book(tmp_path)) == [
+        *("index", "foreword", "preface", "ch1", "ch2", "ch10", "introducing-it"),
+        *("apA", "Appendix-01", "colophon"),
+    ]
+
+
+def test_a_file_without_text_does_not_end_the_book(tmp_path: Path) -> None:
+    written(tmp_path, a_md="---\ntitle: Begin\n---\n", b_md="B.", c_txt="")
+    book = read_book(tmp_path)
+    assert titles(book) == ["b"]
+    assert {"a.md: contains no text", "c.txt: contains no text"} <= {*book.warnings}
+    (tmp_path / "b.md").unlink()
+    with pytest.raises(ManifestError, match="contains no text; check that this is the right fold"):
+        read_book(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("order", "text"),
+    [
+        (
+            "_quarto.yml",
+            "book:\n  title: A b.md of c\n  chapters:\n    - index.qmd\n    - part: two.qmd\n"
+            "      chapters:\n        - one.qmd\n  appendices: [three.qmd]\n",
+        ),
+        ("_bookdown.yml", 'rmd_files: ["index.qmd", "two.qmd", one.qmd, "three.qmd"]\n'),
+        ("_bookdown.yml", 'rmd_files:\n  - index.qmd\n  - "two.qmd"\n  - one.qmd\n  - three.qmd\n'),
+    ],
+)
+def test_books_of_quarto_and_r_markdown(tmp_path: Path, order: str, text: str) -> None:
+    (tmp_path / order).write_text(text)
+    for name in ("index", "one", "three", "two", "other"):
+        (tmp_path / f"{name}.qmd").write_text(f"# On {name} {{#sec-{name}}}\n\nIt is {name}.\n")
+    assert titles(read_book(tmp_path)) == ["On index", "On two", "On one", "On three"]
+
+
+def test_a_path_that_does_not_exist_is_no_unknown_format(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="no such file or directory; check the path"):
+        read_book(tmp_path / "docs")
