@@ -60,6 +60,7 @@ class Texts(NamedTuple):
     files: tuple[Path, ...]
     is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
+    is_markdown: bool = False  # whether .txt files are Markdown too, as Leanpub has it
 
 
 def texts_of(folder: Path) -> Texts:
@@ -195,7 +196,8 @@ def _named(
         return None
     if not files:
         raise ManifestError(told, remedy="fix its links, or remove it")
-    return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
+    warnings = (told,) if lost else ()
+    return Texts(tuple(files), True, warnings, is_markdown=order.name == "Book.txt")
 
 
 def _is_within(path: Path, folder: Path) -> bool:
@@ -235,6 +237,8 @@ def _rest(entries: list[Path]) -> str:
 MAX_DOCUMENT_BYTES = 256 << 20  # with its pictures
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 
+_MARKED = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6}[ \t]+[^\s#]")  # a heading of Markdown
+_MIN_MARKED = 2
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
@@ -251,7 +255,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     if path.is_dir():
         return _read_folder(path, encoding)
     if not path.exists():
-        raise ManifestError(f"{path}: no such file or directory", "check the path")
+        raise ManifestError(f"{path}: No such file or directory", "check the path")
     if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
         raise ManifestError(
             f"{path}: a book with the suffix {path.suffix!r} is not supported",
@@ -268,7 +272,10 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     for one in found.files:
         name = os.path.relpath(one, folder)
         try:
-            books.append(_read_text(one, name, encoding, is_chapter=found.is_summary))
+            made = _read_text(
+                one, name, encoding, is_chapter=found.is_summary, is_markdown=found.is_markdown
+            )
+            books.append(made)
         except NoTextError:
             empty.append(name)
         else:
@@ -291,7 +298,14 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     )
 
 
-def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
+def _read_text(
+    path: Path,
+    name: str,
+    encoding: str | None,
+    *,
+    is_chapter: bool = False,
+    is_markdown: bool = False,
+) -> Book:
     if path.suffix.lower() in DOCUMENTS:
         from tts_cli.sources.documents import read_document
 
@@ -299,7 +313,10 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
     text, num_left_out = strip_gutenberg(_decoded(path, encoding))
     warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
-    if path.suffix.lower() in MARKDOWN:
+    has_marks = len(_MARKED.findall(text)) >= _MIN_MARKED
+    if has_marks and path.suffix.lower() in PLAIN and not is_markdown:
+        warnings.append(f"{name}: read as Markdown, because headings begin with #")
+    if has_marks or is_markdown or path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, name)
         made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
         warnings += reader.warnings()

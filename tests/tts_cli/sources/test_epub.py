@@ -452,3 +452,22 @@ def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_pa
     wanted = texts(read_epub(packed))
     inner = next(one.parent for one in top.rglob("*.opf"))
     assert [texts(read_book(one)) for one in (top.parent, top, inner)] == [wanted] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ("<pre>\n  The lamp is lit,\n    The tide comes in\n  And so on</pre>", True),
+        ("<pre>She came at noon (so they\nsay), and stayed.</pre>", True),
+        ("<pre>Now at noon.</pre>", False),
+        ("<pre><code>Now it is\nNoon at last</code></pre>", False),
+        ('<pre class="sh">Now it is\nNoon at last</pre>', False),
+        ("<pre>Print(x)\nFor each of these.</pre>", False),
+        ("<pre>npm install\nnpm run it</pre>", False),
+    ],
+)
+def test_preformatted_verses_are_no_code(tmp_path: Path, content: str, read: bool) -> None:
+    # Of a public edition 250 poems were left out as code blocks.
+    book = read_epub(small_epub(tmp_path / "b.epub", f"<p>Before.</p>{content}"))
+    assert len(texts(book)[0]) == 1 + read
+    assert any("a code block is left out" in one for one in book.warnings) != read

@@ -211,5 +211,21 @@ def test_books_of_quarto_and_r_markdown(tmp_path: Path, order: str, text: str) -
 
 
 def test_a_path_that_does_not_exist_is_no_unknown_format(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="no such file or directory; check the path"):
+    with pytest.raises(ManifestError, match="No such file or directory; check the path"):
         read_book(tmp_path / "docs")
+
+
+def test_texts_of_leanpub_are_markdown(tmp_path: Path) -> None:
+    # Their signs and the names of their parts were read aloud.
+    files = {"intro_txt": "# Begin\n*Here* it is[^1].\n\n[^1]: No.", "front_txt": "{frontmatter}"}
+    written(tmp_path / "manuscript", Book_txt="front.txt\nintro.txt\n", **files)
+    (chapter,) = read_book(tmp_path).chapters
+    assert [one.text for one in chapter.paragraphs] == ["Begin", "Here it is."]
+
+
+def test_a_text_with_headings_of_markdown_is_read_as_markdown(tmp_path: Path) -> None:
+    written(tmp_path, a_txt="# One\n\nIt *rained*.\n\n## Two\n\nOn.", b_txt="# 1 is *it*.\n#2 not.")
+    book = read_book(tmp_path)
+    texts = [[one.text for one in chapter.paragraphs] for chapter in book.chapters]
+    assert texts == [["One", "It rained.", "Two", "On."], ["# 1 is *it*.", "#2 not."]]
+    assert "a.txt: read as Markdown, because headings begin with #" in book.warnings

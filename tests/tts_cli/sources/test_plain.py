@@ -109,6 +109,7 @@ def test_encodings(tmp_path: Path) -> None:
 def test_bounds(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="larger than 16 MiB"):
         read(tmp_path, b"a" * (MAX_TEXT_BYTES + 1))
+    (tmp_path / "a.rtf").touch()
     with pytest.raises(ManifestError, match=r"suffix '\.rtf'"):
         read_book(tmp_path / "a.rtf")
     with pytest.raises(ManifestError, match="No such file"):
