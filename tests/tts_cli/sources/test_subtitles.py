@@ -171,9 +171,10 @@ def test_sbv(tmp_path: Path, name: str) -> None:
 
 def test_subtitles_of_substation_in_a_txt_are_no_lines(tmp_path: Path) -> None:
     # Styles and times were read aloud.
-    lines = ["[Script Info]", "[V4+ Styles]", "", "[Events]", "Format: Start, End, Text"]
+    names = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text"
+    cue = "Dialogue: 0,0:00:01.00,0:00:03.00,Default,,0,0,0,,Mind, the step."
     path = tmp_path / "film.txt"
-    path.write_text("\n".join([*lines, "Dialogue: 0:00:01.00,0:00:03.00,Mind the step."]))
+    path.write_text(f"[Script Info]\n\n[V4+ Styles]\n\n[Events]\nFormat: {names}\n{cue}\n")
     (row,) = read(path)
     assert isinstance(row, Row)
-    assert row.text == "Mind the step."
+    assert row.text == "Mind, the step."
