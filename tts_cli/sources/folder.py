@@ -47,7 +47,8 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 
-_FILES = read_table(Path(__file__).parent / "data" / "titles.toml")["files"]
+_DATA = Path(__file__).parent / "data"
+_FILES = read_table(_DATA / "titles.toml")["files"]
 _PLACES = tuple(
     (place, re.compile(rf"_?(?:{words})(?![^\W\d_])", re.IGNORECASE))
     for first, names in ((-len(_FILES["front"]), _FILES["front"]), (1, _FILES["back"]))
@@ -61,6 +62,9 @@ class Texts(NamedTuple):
     is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
     is_markdown: bool = False  # whether .txt files are Markdown too, as Leanpub has it
+
+
+_ALONE = Texts((), is_summary=False, warnings=())
 
 
 def texts_of(folder: Path) -> Texts:
@@ -257,10 +261,12 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     if not path.exists():
         raise ManifestError(f"{path}: No such file or directory", "check the path")
     if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
-        raise ManifestError(
-            f"{path}: a book with the suffix {path.suffix!r} is not supported",
-            remedy="save it as .txt, .md, .epub, .docx or .html; folders of such files work too",
-        )
+        remedy = "save it as .txt, .md, .epub, .docx or .html; folders of such files work too"
+        for kind in read_table(_DATA / "suffixes.toml")["kind"]:
+            if path.suffix.lower() in kind["suffixes"] and "tts-cli book" in kind["remedy"]:
+                remedy = kind["remedy"]
+        problem = f"a book with the suffix {path.suffix!r} is not supported"
+        raise ManifestError(f"{path}: {problem}", remedy)
     return _read_text(path, path.name, encoding)
 
 
@@ -272,10 +278,7 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     for one in found.files:
         name = os.path.relpath(one, folder)
         try:
-            made = _read_text(
-                one, name, encoding, is_chapter=found.is_summary, is_markdown=found.is_markdown
-            )
-            books.append(made)
+            books.append(_read_text(one, name, encoding, found))
         except NoTextError:
             empty.append(name)
         else:
@@ -298,14 +301,7 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     )
 
 
-def _read_text(
-    path: Path,
-    name: str,
-    encoding: str | None,
-    *,
-    is_chapter: bool = False,
-    is_markdown: bool = False,
-) -> Book:
+def _read_text(path: Path, name: str, encoding: str | None, among: Texts = _ALONE) -> Book:
     if path.suffix.lower() in DOCUMENTS:
         from tts_cli.sources.documents import read_document
 
@@ -314,11 +310,11 @@ def _read_text(
     warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
     has_marks = len(_MARKED.findall(text)) >= _MIN_MARKED
-    if has_marks and path.suffix.lower() in PLAIN and not is_markdown:
+    if has_marks and path.suffix.lower() in PLAIN and not among.is_markdown:
         warnings.append(f"{name}: read as Markdown, because headings begin with #")
-    if has_marks or is_markdown or path.suffix.lower() in MARKDOWN:
+    if has_marks or among.is_markdown or path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, name)
-        made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
+        made = assemble(reader.blocks(), path.stem, is_chapter=among.is_summary)
         warnings += reader.warnings()
         front = reader.front
     else:
@@ -326,7 +322,7 @@ def _read_text(
         made = assemble(
             blocks(printed.text, lambda number: f"{name}:{number}"),
             path.stem,
-            is_chapter=is_chapter,
+            is_chapter=among.is_summary,
         )
         warnings += [f"{name}: left out: {what}" for what in printed.left_out]
     return replace(

@@ -229,3 +229,9 @@ def test_a_text_with_headings_of_markdown_is_read_as_markdown(tmp_path: Path) ->
     texts = [[one.text for one in chapter.paragraphs] for chapter in book.chapters]
     assert texts == [["One", "It rained.", "Two", "On."], ["# 1 is *it*.", "#2 not."]]
     assert "a.txt: read as Markdown, because headings begin with #" in book.warnings
+
+
+def test_a_text_of_another_format_has_the_remedy_for_it(tmp_path: Path) -> None:
+    (tmp_path / "a.tex").touch()
+    with pytest.raises(ManifestError, match=r"convert it to .md \(pandoc can\)"):
+        read_book(tmp_path / "a.tex")
