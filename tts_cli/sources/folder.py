@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -54,6 +55,12 @@ _PLACES = tuple(
     for first, names in ((-len(_FILES["front"]), _FILES["front"]), (1, _FILES["back"]))
     for place, words in enumerate(names, first)
 )
+# Hugo, Docusaurus, Just the Docs; a number in front matter.
+_WEIGHT = re.compile(
+    rb"^(?:weight|sidebar_position|nav_order)[ \t]*[:=][ \t]*(\d{1,8})", re.MULTILINE
+)
+_LAST = 10**9  # of files without one
+_MAX_FRONT_BYTES = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
@@ -82,7 +89,8 @@ def texts_of(folder: Path) -> Texts:
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     files = [one for one in entries if _is_text(one.name)]
     files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
-    files.sort(key=lambda one: (_place(one.stem), natural_order(one.stem.casefold())))
+    weights = _weights(files)
+    files.sort(key=lambda one: (weights[one], _place(one.stem), natural_order(one.stem.casefold())))
     rest = _rest([one for one in entries if one not in files])
     remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
@@ -93,6 +101,18 @@ def texts_of(folder: Path) -> Texts:
     _require_few(folder, len(files))
     warnings = (f"{folder}: left out: {rest}; {remedy}",) if rest else ()
     return Texts(tuple(files), is_summary=False, warnings=warnings)
+
+
+def _weights(files: list[Path]) -> dict[Path, int]:
+    """Return the places that front matter gives to files, if it does for most; else 0 for each."""
+    found = {}
+    for one in files:
+        with suppress(OSError), open_plain(one) as file:
+            match = _WEIGHT.search(file.read(_MAX_FRONT_BYTES))
+            found[one] = int(match[1]) if match else _LAST
+    num_placed = sum(weight != _LAST for weight in found.values())
+    is_known = 2 * num_placed > len(files)
+    return {one: -1 if one.stem == "_index" else found.get(one, _LAST) * is_known for one in files}
 
 
 def _place(stem: str) -> int:
@@ -314,9 +334,10 @@ def _read_text(path: Path, name: str, encoding: str | None, among: Texts = _ALON
         warnings.append(f"{name}: read as Markdown, because headings begin with #")
     if has_marks or among.is_markdown or path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, name)
-        made = assemble(reader.blocks(), path.stem, is_chapter=among.is_summary)
-        warnings += reader.warnings()
         front = reader.front
+        title = front.get("title") or path.stem
+        made = assemble(reader.blocks(), title, is_chapter=among.is_summary)
+        warnings += reader.warnings()
     else:
         printed = without_print(text)
         made = assemble(

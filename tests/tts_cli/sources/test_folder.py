@@ -235,3 +235,14 @@ def test_a_text_of_another_format_has_the_remedy_for_it(tmp_path: Path) -> None:
     (tmp_path / "a.tex").touch()
     with pytest.raises(ManifestError, match=r"convert it to .md \(pandoc can\)"):
         read_book(tmp_path / "a.tex")
+
+
+def test_files_go_by_the_weights_in_their_front_matter(tmp_path: Path) -> None:
+    matter = "---\ntitle: {}\n{}: {}\n---\nIt rained.\n"
+    for name, key, weight in (("b", "weight", 10), ("a", "sidebar_position", 20), ("c", "x", 1)):
+        (tmp_path / f"{name}.md").write_text(matter.format(name.upper(), key, weight))
+    (tmp_path / "_index.md").write_text(matter.format("Start", "weight", 90))
+    assert titles(read_book(tmp_path)) == ["Start", "B", "A", "C"]
+    (tmp_path / "a.md").write_text("It rained.")
+    (tmp_path / "d.md").write_text("It rained.")
+    assert titles(read_book(tmp_path)) == ["Start", "a", "B", "C", "d"]
