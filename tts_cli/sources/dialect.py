@@ -275,8 +275,8 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_label(cells: list[str]) -> bool:
-    """Return whether cells may be names of speakers: short, and repeated or single words."""
-    if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
+    """Return whether cells may be names of speakers, or none: short, repeated or single words."""
+    if not all(len(cell) <= _MAX_LABEL_CHARS for cell in cells):
         return False
     return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
 

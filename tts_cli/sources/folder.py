@@ -283,7 +283,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
         remedy = "save it as .txt, .md, .epub, .docx or .html; folders of such files work too"
         for kind in read_table(_DATA / "suffixes.toml")["kind"]:
-            if path.suffix.lower() in kind["suffixes"] and "tts-cli book" in kind["remedy"]:
+            if path.suffix.lower() in kind["suffixes"] and kind["remedy"].startswith("convert"):
                 remedy = kind["remedy"]
         problem = f"a book with the suffix {path.suffix!r} is not supported"
         raise ManifestError(f"{path}: {problem}", remedy)

@@ -37,6 +37,7 @@ LISTS = [
     ("metadata.csv", "{n}|{t}|"),
     ("train.txt", "w/{n}.wav|{t}|{i}"),  # StyleTTS2
     ("train.txt", "w/{n}.wav|{t}|200{i}"),
+    ("slicer_opt.list", "/data/{n}.wav||EN|{t}"),  # GPT-SoVITS without speakers
     ("train.txt", "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1"),  # Bert-VITS2, with its readings
     ("meta.lst", "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav"),  # seed-tts-eval, with the truth
 ]
