@@ -114,11 +114,11 @@ def unpacked_epub(folder: Path) -> Path | None:
 def _packed(folder: Path) -> BinaryIO:
     """Return a temporary ZIP file with the texts and pictures of a folder, without links."""
     packed = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
-    with zipfile.ZipFile(packed, "w") as archive:
+    with zipfile.ZipFile(packed, "w", strict_timestamps=False) as archive:
         for root, _, names in os.walk(folder):
             for one in (Path(root, name) for name in sorted(names)):
-                if one.suffix.lower() in _PACKED and not one.is_symlink():
-                    archive.writestr(one.relative_to(folder).as_posix(), one.read_bytes())
+                if one.suffix.lower() in _PACKED and one.is_file() and not one.is_symlink():
+                    archive.write(one, one.relative_to(folder))
     return packed
 
 

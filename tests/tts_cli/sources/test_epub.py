@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -449,6 +450,7 @@ def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_pa
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(top)
     (top / "link.xml").symlink_to(packed)
+    os.mkfifo(top / "pipe.xml")
     wanted = texts(read_epub(packed))
     inner = next(one.parent for one in top.rglob("*.opf"))
     assert [texts(read_book(one)) for one in (top.parent, top, inner)] == [wanted] * 3
