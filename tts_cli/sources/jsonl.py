@@ -130,9 +130,18 @@ def _lists_of(value: Any) -> list[str]:
         if isinstance(one, list) and any(one) and all(isinstance(row, dict | None) for row in one)
     }
     with_texts = [key for key, has_texts in lists.items() if has_texts]
+    if len(with_texts) > 1:  # of the words and the sentences of a transcript, the sentences
+        said: dict[str, str] = {}
+        for key in sorted(with_texts, key=lambda key: len(value[key])):
+            said.setdefault("".join(_said(value[key]).split()), key)
+        with_texts = [key for key in with_texts if key in said.values()]
     others = [] if _has_text(value) else [key for key in lists if not is_field(key)]
     likely = [key for key in others if "text" in guess_mapping(value[key][-1] or ()).values()]
     return with_texts or (likely or others)[:1]
+
+
+def _said(rows: list[Any]) -> str:
+    return "".join(str(row.get("text", row.get("input"))) for row in rows if row)
 
 
 def _has_text(value: Any) -> bool:

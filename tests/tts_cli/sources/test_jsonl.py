@@ -204,3 +204,13 @@ def test_two_objects_in_a_line(make_source: MakeSource) -> None:
     (bad,) = read_rows(make_source('{"text": "One."} {"text": "Two."}\n'))
     assert isinstance(bad, BadRow)
     assert bad.message.endswith("write one object per line")
+
+
+def test_the_words_of_a_transcript_are_not_read_besides_its_sentences(
+    make_source: MakeSource,
+) -> None:
+    # All of it was read twice, the first time word by word.
+    words = [{"text": word} for word in ("Mind", "the", "step.", "No.")]
+    parts = {"utterances": [{"text": "Mind the step."}, {"text": "No."}], "notes": [{"text": "A."}]}
+    rows = list(read_rows(make_source(json.dumps({"words": words, **parts}), "m.json")))
+    assert [row.text for row in rows] == ["Mind the step.", "No.", "A."]
