@@ -105,7 +105,7 @@ def document_items(text: Document) -> Iterator[Item]:
         while text.peek():
             yield _next(text)
         return
-    if keys := _lists_of(value):
+    if keys := _lists_of(value) or _lists_of(_envelope(value)):
         for key in keys:
             found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
             start = text.content.index("[") if found is None else found.end()  # the key has escapes
@@ -118,6 +118,20 @@ def document_items(text: Document) -> Iterator[Item]:
             yield _item(entry, cursor.line)
         return
     yield _item(value, line)
+
+
+def _envelope(value: Any) -> Any:
+    """Return the one object inside that has lists of objects without texts, as in the answers of a
+    service: {"status": "ok", "results": {"items": [...]}}.
+    """
+    inner = [
+        one
+        for one in (value.values() if isinstance(value, dict) else ())
+        if isinstance(one, dict)
+        and any(isinstance(rows, list) and rows and not _has_text(rows[0]) for rows in one.values())
+        and _lists_of(one)
+    ]
+    return inner[0] if len(inner) == 1 else None
 
 
 def _lists_of(value: Any) -> list[str]:

@@ -188,6 +188,13 @@ def test_a_row_without_a_text_names_what_may_be_one(make_source: MakeSource) -> 
         (bad,) = read_rows(source)
         assert isinstance(bad, BadRow)
         assert bad.message == f"has no text; {words}"
+    answer = {
+        "status": "COMPLETED",
+        "results": {"items": [{"id": 0}], "lines": [{"transcript": "Hi."}]},
+    }
+    (bad,) = read_rows(make_source(json.dumps(answer), "m.json"))
+    assert isinstance(bad, BadRow), "the status of a service's answer was a row"
+    assert "transcript=text" in bad.message
     events = [None, {"id": 1, "pages": [{"list": [{"code": 401, "parameters": ["Hi."]}]}]}]
     (bad,) = read_rows(make_source(json.dumps({"events": events}), "Map001.json"))
     assert isinstance(bad, BadRow)
