@@ -1,10 +1,12 @@
 """Read a book from a file, or from a folder with one or more files per chapter.
 
-A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, or a
-`Book.txt` (Leanpub, Softcover) names the files in order. Without one, the texts at the top of the
-folder are the book, in natural order of their names; other files that look like texts are reported.
+A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, a
+`_toc.yml` (Jupyter Book), a `Book.txt` (Leanpub, Softcover) or one of `_ORDERS` names the files in
+order. Without one, the texts at the top of the folder are the book, in natural order of their
+names; other files that look like texts are reported.
 
-Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
+Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt, Jupyter Book's on its
+table of contents.
 """
 
 from __future__ import annotations
@@ -175,6 +177,16 @@ def _listed_links(text: str) -> _Links:
     return [(number, name) for number, names in named for name in names], ""
 
 
+def _toc_links(text: str) -> _Links:
+    """Return the files of a table of contents, which have no suffix in Jupyter Book."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _TOC_LINE.match(line):
+            found.append((number, match[1] if "." in match[1] else f"{match[1]}.md"))
+    return found, ""
+
+
+_TOC_LINE = re.compile(r"[ -]*(?:root|file):\s+[\"']?([^\s\"'#:]+)")
 _LISTED = re.compile(
     r"(?:^\s*-\s+(?:\w+:\s+)?|[\[,]\s*|^\s*(?:part|file|href):\s+)[\"']?([^\s\"',:]+\.[qr]?md)\b",
     re.IGNORECASE,
@@ -188,6 +200,8 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
     ("mkdocs.yml", _mkdocs_links, ()),
     ("_quarto.yml", _listed_links, ()),
     ("_bookdown.yml", _listed_links, ()),
+    ("_toc.yml", _toc_links, ()),
+    ("myst.yml", _toc_links, ()),
     ("Book.txt", _book_links, ("chapters",)),
     ("manuscript/Book.txt", _book_links, ()),
 )

@@ -210,6 +210,29 @@ def test_books_of_quarto_and_r_markdown(tmp_path: Path, order: str, text: str) -
     assert titles(read_book(tmp_path)) == ["On index", "On two", "On one", "On three"]
 
 
+@pytest.mark.parametrize(
+    ("order", "text"),
+    [
+        (
+            "_toc.yml",
+            "format: jb-book\nroot: index\nparts:\n- caption: Two\n  chapters:\n  - file: two\n"
+            "    sections:\n    - file: one.md\n    - url: https://example.org/three.md\n",
+        ),
+        (
+            "myst.yml",
+            "version: 1\nproject:\n  toc:\n    - file: index.md\n    - title: P\n"
+            "      children:\n        - file: two.md\n        - file: 'one.md'\n",
+        ),
+    ],
+)
+def test_books_of_jupyter_book(tmp_path: Path, order: str, text: str) -> None:
+    """Chapters came in the order of their names."""
+    (tmp_path / order).write_text(text)
+    for name in ("index", "one", "three", "two"):
+        (tmp_path / f"{name}.md").write_text(f"# On {name}\n\nIt is {name}.\n")
+    assert titles(read_book(tmp_path)) == ["On index", "On two", "On one"]
+
+
 def test_a_path_that_does_not_exist_is_no_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="No such file or directory; check the path"):
         read_book(tmp_path / "docs")
