@@ -64,6 +64,15 @@ class TestTold:
         assert "no longer" not in done.synth(ROWS, *FLAGS, *flags).out
         assert done.out().files == before
 
+    def test_rows_of_a_renamed_project_were_of_another_manifest(self, done: Workbench) -> None:
+        moved = done.folder / "moved"
+        moved.mkdir()
+        done.out().path.rename(moved / "wavs")
+        manifest = done.write(ROWS[:2]).rename(moved / "rows.jsonl")
+        given = ("--out", moved / "wavs", "--model", done.model, "--device", "cpu", *FLAGS)
+        result = done.run("synth", manifest, *given)
+        assert "rows.jsonl: c; --prune removes it\n" in result.out
+
     def test_rows_of_other_manifests_are_none(self, done: Workbench) -> None:
         other = done.write([{"id": "d", "text": "New."}], "other.jsonl")
         assert "no longer" not in done.synth(other, *FLAGS, "--prune").out

@@ -68,7 +68,8 @@ def write_report(out: Path, report: Mapping[str, Any]) -> Path:
 
 def read_report(out: Path) -> dict[str, Any]:
     """Return the content of run.json; empty if missing or invalid. Raises SetupError, OSError."""
-    return _of_their_kinds(parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {})
+    raw = read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b""
+    return _as_moved(_of_their_kinds(parse_line(raw) or {}), os.path.abspath(out))
 
 
 def _of_their_kinds(report: dict[str, Any]) -> dict[str, Any]:
@@ -80,6 +81,35 @@ def _of_their_kinds(report: dict[str, Any]) -> dict[str, Any]:
     }
     if "manifests" in found:
         found["manifests"] = [name for name in found["manifests"] if isinstance(name, str)]
+    return found
+
+
+def _as_moved(report: dict[str, Any], now: str) -> dict[str, Any]:
+    """Return a report with the present paths of its manifests, if they moved along with the output
+    folder, as in a project that was renamed or copied.
+
+    Args:
+        now: absolute path of the output folder.
+    """
+    folder, out = report.get("working_folder"), report.get("settings", {}).get("out")
+    if not folder or not isinstance(out, str):
+        return report
+    then = os.path.normpath(os.path.join(folder, out))
+    names = [*report.get("manifests", ()), *filter(None, [report.get("book")])]
+    if then == now or not names or not all(names):
+        return report
+
+    def moved(path: str) -> str:
+        return os.path.normpath(os.path.join(now, os.path.relpath(path, then)))
+
+    paths = list(map(moved, names))
+    if paths == names or not all(map(os.path.exists, paths)):
+        return report
+    found = {**report, "working_folder": moved(folder)}
+    if report.get("manifests"):
+        found["manifests"] = paths[: len(report["manifests"])]
+    if report.get("book"):
+        found["book"] = paths[-1]
     return found
 
 
@@ -160,9 +190,10 @@ class RunLog:
         """Yield the runs, without lines that are not objects and without fields of a wrong type:
         strings, lists and objects are of their type, values inside are unchecked. Raises OSError.
         """
+        now = os.path.abspath(self.path.parent)
         for raw in iter_file_lines(self.path):
             if (values := parse_line(raw)) is not None:
-                yield _of_their_kinds(values)
+                yield _as_moved(_of_their_kinds(values), now)
 
 
 def _cut_torn(handle: int) -> int:

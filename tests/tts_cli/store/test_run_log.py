@@ -95,3 +95,37 @@ def test_a_full_disk_adds_nothing(
         RunLog(tmp_path).append(RUN)
     monkeypatch.undo()
     assert [json.loads(line) for line in lines(tmp_path)] == [RUN]
+
+
+class TestMoved:
+    """A project that was renamed or copied, with its manifest and its output folder."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        """The project under its present name; its run was recorded under an earlier one."""
+        project, then = tmp_path / "now", tmp_path / "then"
+        (project / "wavs").mkdir(parents=True)
+        (project / "rows.csv").touch()
+        found = {"manifests": [str(then / "rows.csv")], "working_folder": str(then)}
+        RunLog(project / "wavs").append({**found, "settings": {"out": "wavs"}})
+        return project
+
+    @staticmethod
+    def found(project: Path) -> tuple[str, list[str]]:
+        (run,) = RunLog(project / "wavs").lines()
+        return run["working_folder"], run["manifests"]
+
+    def test_its_manifest_was_another_one(self, project: Path) -> None:
+        assert self.found(project) == (str(project), [str(project / "rows.csv")])
+
+    def test_only_the_folder_moved(self, project: Path) -> None:
+        then = str(project.parent / "then")
+        (project / "rows.csv").unlink()
+        assert self.found(project) == (then, [f"{then}/rows.csv"])
+
+    @pytest.mark.parametrize("name", ["", "\0", "/"])
+    def test_strange_paths(self, project: Path, name: str) -> None:
+        path = project / "wavs" / "runs.jsonl"
+        run = json.loads(path.read_text())
+        path.write_text(json.dumps({**run, "manifests": [name], "book": name}) + "\n")
+        assert self.found(project)[1] == [name]
