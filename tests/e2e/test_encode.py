@@ -191,6 +191,24 @@ def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
     assert list(bench.out("flac").files) == ["sub/two.flac"]
 
 
+def test_the_next_run_undid_a_level_without_a_word(bench: Workbench) -> None:
+    """What `encode` tells to give to `synth` is all that it needs, and nothing undoes it."""
+    bench.synth_once(ROWS, *CAP)
+    told = "for later runs of `synth` into"
+    expected = [
+        (("--loudness", -20), "--loudness -20"),
+        (("--format", "flac", "--pad", "0.2,0.1"), "--format flac --pad 0.2,0.1 --forget loudness"),
+        ((), "--format wav --forget pad"),
+    ]
+    for given, flags in expected:
+        line = encode(bench, *given).out.splitlines()[-1]
+        assert line.startswith(told)
+        assert line.endswith(f", also give {flags}")
+        result = bench.synth(ROWS, *CAP, *flags.split())
+        assert (result.code, result.out) == (0, msg.nothing_to_do(3) + "\n")
+    assert told not in encode(bench, "--loudness", -20, to="other").out
+
+
 def test_encode_needs_a_folder_of_ours(bench: Workbench) -> None:
     (bench.folder / "empty").mkdir()
     encode(bench, source="empty").expect(2, "has no timings.jsonl")

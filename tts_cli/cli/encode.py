@@ -16,16 +16,22 @@ from tts_cli.cli.options import (
     SectionedCommand,
     common_options,
     group,
+    origins,
     settings,
 )
 from tts_cli.cli.progress import long_step
+from tts_cli.cli.remember import shown_flag
 from tts_cli.cli.screen import show_or_warn
-from tts_cli.config import RunConfig
+from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.events import Event
 from tts_cli.named import capped, counted
+from tts_cli.plan.remembered import last_run
 from tts_cli.setting import Topic
 
+# Settings that encode has, too.
+_DELIVERY = {name for name in SETTINGS if SETTINGS[name].topic is Topic.OUTPUT}
+_DELIVERY -= {"out", "save_codes", "subtitles"}
 MAX_NAMED = 5  # rows not converted that are listed without --json
 
 
@@ -117,6 +123,17 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
         )
     if made.count or done:
         lines.append(f"audio and timings.jsonl are in {out}/")
-    if out == folder and config.format != "wav" and made.count:
-        lines.append(f"for later runs of `synth` into {out}/, also give --format {config.format}")
+    if out == folder and made.count and (flags := _flags_for_synth(out, config)):
+        lines.append(f"for later runs of `synth` into {out}/, also give {flags}")
     return show_or_warn("\n".join(lines), exit_code)
+
+
+def _flags_for_synth(out: Path, config: RunConfig) -> str:
+    """Return the flags with which `synth` makes the same files, given those of its last run."""
+    ctx, run = click.get_current_context(), last_run(out, ())
+    then, now = {} if run is None else run.remembered(()), config.as_dict()
+    given = {"format"} if now["format"] != then.get("format", "wav") else set()
+    given |= {name for name in origins(ctx) if name in _DELIVERY and now[name] != then.get(name)}
+    stale = [name for name in _DELIVERY & then.keys() - given if now[name] != then[name]]
+    flags = [shown_flag(name, ctx.params[name]) for name in SETTINGS if name in given]
+    return " ".join([*flags, f"--forget {','.join(sorted(stale))}"] if stale else flags)
