@@ -256,6 +256,20 @@ def test_advice_ends_where_no_take_passed(bench: Workbench, folder: Path) -> Non
     ], "only rows that more takes may help"
 
 
+def test_a_row_whose_file_was_deleted_was_passed_over(bench: Workbench, folder: Path) -> None:
+    """`check` counted the others, said nothing of it and exited with 0."""
+    line = record("r01", language="english", audio_s=4.1)
+    add_line(folder, {**line, **with_file(tone(0.4, hz=201))})  # as loud as the others
+    bench.run("check", folder).expect(0)
+    (folder / "r02.wav").unlink()
+    result = bench.run("check", folder)
+    result.expect(1, out=f"{ROWS - 1} rows checked, 0 suspect, 1 without the audio file (r02); ")
+    assert len(next_lines(result.out)) == 1
+    told = bench.run("check", folder, "--json").json
+    assert (told["missing"], told["failed"]) == (["r02"], [])
+    bench.run("check", folder, "--only", "r03").expect(0)
+
+
 def test_takes_are_not_advised_after_a_greedy_run(bench: Workbench, folder: Path) -> None:
     """`synth` answered that every take would be the same, and `check` advised them again."""
     report = json.loads((folder / "run.json").read_text())

@@ -192,6 +192,8 @@ class FolderAlignment:
         for row in self._rows:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
+                if take.is_ok and row.file.path is None:
+                    self.problems.append((row.id, "its audio file is missing"))
                 self.events.add(Event.WITHOUT_AUDIO, row.id)
             elif (reason := transcriber.skipped(take)) is not None:
                 self.events.add(reason, row.id)

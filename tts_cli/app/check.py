@@ -155,6 +155,12 @@ class FolderCheck:
         return [row for row in self.folder.rows if not row.take.is_ok]
 
     @property
+    def missing(self) -> list[FolderRow]:
+        """Selected rows whose file was deleted or renamed."""
+        rows = (row for row in self.folder.rows if row.take.is_ok and row.file.path is None)
+        return [row for row in rows if self._names(row.id)]
+
+    @property
     def suspects(self) -> list[CheckedTake]:
         """Current takes of the selected rows that are suspect, worst first."""
         found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]

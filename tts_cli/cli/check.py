@@ -20,7 +20,7 @@ from tts_cli.config import PRESETS, RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
 from tts_cli.events import Event
-from tts_cli.named import capped, counted, shortened
+from tts_cli.named import capped, counted, first_few, shortened
 from tts_cli.setting import Scope, Topic, flag
 from tts_cli.store.files import CHECKS_NAME
 
@@ -85,8 +85,8 @@ def command(folder: Path, **options: Any) -> int:
     With --preset, `check` instead measures the finished files, of a book its chapters, and lists
     which of them meet the limits.
 
-    Exit code 1: the current take of a row is suspect, a row has failed, or a file does not meet a
-    limit.
+    Exit code 1: the current take of a row is suspect or its file is missing, a row has failed, or a
+    file does not meet a limit.
     """
     from tts_cli.app.check import FolderCheck, pick_best, transcribe_takes
 
@@ -113,7 +113,7 @@ def command(folder: Path, **options: Any) -> int:
     found.write()
     picked = pick_best(found, config) if config.pick else []
     show(config, found, picked)
-    return int(bool(found.suspects or found.failed))
+    return int(bool(found.suspects or found.failed or found.missing))
 
 
 def inspect_files(folder: Path, preset: str, config: RunConfig) -> int:
@@ -188,6 +188,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "kept": found.transcribed.num(Event.MEASURED_BEFORE),
             "rated": found.rated.num(Event.MEASURED),
             "failed": [row.id for row in failed],
+            "missing": [row.id for row in found.missing],
             "suspects": [suspect_as_dict(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
             "no_take_passed": [row.id for row in left.tried],
@@ -209,6 +210,8 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
     line = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
     if failed:
         line += f", {len(failed)} failed (no audio)"
+    if missing := [row.id for row in found.missing]:
+        line += f", {len(missing)} without the audio file ({first_few(missing)})"
     where = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
     echo(f"{line}; {where}")
     if not config.asr and not any(one.heard for one in found.judged):
@@ -278,6 +281,6 @@ def next_commands(
         is_all = not (left.tried or left.unspoken) or len(left.untried) > _MAX_PICKS
         only = ["--only", "suspects"] if is_all else [f"--only={ids}"]
         commands.append([*again, *only, "--takes", str(MORE_TAKES)])
-    elif left.unspoken:
+    elif left.unspoken or found.missing:
         commands.append(again)
     return commands

@@ -109,6 +109,7 @@ def test_what_is_not_aligned_is_counted(tmp_path: Path) -> None:
     done = aligned(out, FakeAligner())
     for kind in (Event.OTHER_LANGUAGE, Event.WITHOUT_WORDS, Event.WITHOUT_AUDIO):
         assert done.events.num(kind) == 1
+    assert done.problems == [("gone", "its audio file is missing")]
 
 
 def test_a_lexicon_says_what_the_dictionary_lacks(tmp_path: Path) -> None:
