@@ -129,6 +129,15 @@ def test_chapters_are_made_one_after_the_other(bench: Workbench, story: Path) ->
     assert "nothing to do" in book(bench, story).out
 
 
+def test_the_voice_of_one_chapter_became_that_of_the_book(bench: Workbench, story: Path) -> None:
+    """Sentences that were added later to other chapters got it."""
+    book(bench, story).expect(0)
+    book(bench, story, "--chapters", 2, "--voice", "emil", "--redo").expect(0)
+    told = bench.run("again", bench.folder / "novel", "--print").expect(0).out
+    assert "--voice" not in told
+    assert "nothing to do" in book(bench, story).out
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -194,7 +194,7 @@ def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
 def test_the_next_run_undid_a_level_without_a_word(bench: Workbench) -> None:
     """What `encode` tells to give to `synth` is all that it needs, and nothing undoes it."""
     bench.synth_once(ROWS, *CAP)
-    told = "for later runs of `synth` into"
+    told = "for later runs into "
     expected = [
         (("--loudness", -20), "--loudness -20"),
         (("--format", "flac", "--pad", "0.2,0.1"), "--format flac --pad 0.2,0.1 --forget loudness"),

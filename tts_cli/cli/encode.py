@@ -124,7 +124,7 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
     if made.count or done:
         lines.append(f"audio and timings.jsonl are in {out}/")
     if out == folder and made.count and (flags := _flags_for_synth(out, config)):
-        lines.append(f"for later runs of `synth` into {out}/, also give {flags}")
+        lines.append(f"for later runs into {out}/, also give {flags}")
     return show_or_warn("\n".join(lines), exit_code)
 
 

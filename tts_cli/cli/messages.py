@@ -111,7 +111,7 @@ WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
 OLDER_STAY = (
-    "%s made with another version, model or other settings, and stay; --redo synthesizes them again"
+    "%s made with another version, model or other settings: kept; --redo makes such rows again"
 )
 TAKES_COUNT = "%s from an interrupted run"
 VOICE_NOT_FIXED = (

@@ -23,7 +23,7 @@ from tts_cli.store.run_file import RunLog, read_report
 
 _EACH_RUN = ("accept_truncated", "skip_invalid")  # a forgotten flag must not hide faults
 _ABOUT = (About.SPEECH, About.DELIVERY, About.ROWS)
-_NARROW = ("only", "takes", "retry_failed")
+_NARROW = ("only", "takes", "retry_failed", "chapters")
 # Further settings that a request hash depends on.
 _OF_THE_HASH = ("max_batch",)
 
