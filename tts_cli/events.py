@@ -46,6 +46,7 @@ class Event(Enum):
     ONE_TAKE = auto()  # a row with greedy sampling, so that every take would be the same
     PINNED = auto()  # a row whose pinned take fits
     UNPINNED = auto()  # a row whose pinned take does not fit any more
+    FROM_OTHER = auto()  # a row that replaces another text, of another manifest
     FOREIGN_FILE = auto()  # an existing file that a new row would replace
     NOT_CONVERTIBLE = auto()  # a row that is pending because its file cannot be converted
     CONVERTED = auto()  # a file that was converted

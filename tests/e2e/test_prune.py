@@ -73,6 +73,32 @@ class TestTold:
         result = done.run("synth", manifest, *given)
         assert "rows.jsonl: c; --prune removes it\n" in result.out
 
+    def test_a_manifest_that_was_renamed_left_its_rows_without_a_word(
+        self, done: Workbench
+    ) -> None:
+        (done.folder / "rows.jsonl").unlink()
+        result = done.synth(done.write(ROWS[:2], "renamed.jsonl"), *FLAGS, "--prune")
+        assert "renamed.jsonl: c; from a pipe, an unknown run or a manifest that is gone: kept" in (
+            result.out
+        )
+        done.synth(done.write([*ROWS[:2], {"id": "d", "text": "New."}], "renamed.jsonl"), *FLAGS)
+        again = done.run("again", done.out().path, "--print").expect(0)
+        assert len(again.out.splitlines()) == 1
+        assert "renamed.jsonl" in again.out
+        assert f"{done.folder / 'rows.jsonl'}: no such file" in again.err
+
+    def test_another_manifest_with_the_same_ids_replaced_rows_without_a_word(
+        self, done: Workbench
+    ) -> None:
+        """As the numbers of lines are, in two plain texts."""
+        other = [{"id": "a", "text": "Goodbye."}, ROWS[1]]
+        told = "1 row replaces a row of"
+        assert f"{told} {done.folder / 'rows.jsonl'} with the same ids: a. The earlier" in (
+            done.synth(done.write(other, "other.jsonl"), *FLAGS).err
+        )
+        edited = done.write([{**other[0], "text": "So long."}, ROWS[1]], "other.jsonl")
+        assert told not in done.synth(edited, *FLAGS).err
+
     def test_rows_of_other_manifests_are_none(self, done: Workbench) -> None:
         other = done.write([{"id": "d", "text": "New."}], "other.jsonl")
         assert "no longer" not in done.synth(other, *FLAGS, "--prune").out
@@ -88,14 +114,14 @@ class TestTold:
         bench.run(*bench.command("-", *FLAGS)).expect(0)
         before = bench.out().files
         result = bench.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; they came from a pipe or an unknown run, and stay" in (result.out)
+        assert "rows.jsonl: c; from a pipe, an unknown run or a manifest that is gone" in result.out
         assert bench.out().files == before
 
     def test_rows_of_unknown_runs_stay(self, done: Workbench) -> None:
         (done.out().path / "runs.jsonl").unlink()
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; they came from a pipe or an unknown run" in result.out
+        assert "rows.jsonl: c; from a pipe, an unknown run or" in result.out
         assert done.out().files == before
 
 

@@ -44,11 +44,15 @@ class Rerun:
         return self.command([*flags_of(self.settings), *flags])
 
 
-def reruns_of(out: Path) -> list[Rerun]:
+def reruns_of(out: Path, gone: list[str] | None = None) -> list[Rerun]:
     """Return the commands that filled a folder, one for each book or group of manifests. Raises
     UsageError if no run is recorded or a manifest was a pipe, and SetupError if the runs cannot be
     read.
+
+    Args:
+        gone: gets the manifests that are left out because only others exist.
     """
+    gone = [] if gone is None else gone
     try:
         found = [facts_of(line) for line in RunLog(out).lines()] or [facts_of(read_report(out))]
     except OSError as error:
@@ -64,6 +68,9 @@ def reruns_of(out: Path) -> list[Rerun]:
             f"{out}: a manifest came from a pipe, which cannot be read again",
             f"run the command that wrote it: ... | tts-cli synth - --out {out}",
         )
+    lost = [key for key, one in lasts.items() if not any(map(os.path.exists, _inputs(one)))]
+    if len(lost) < len(lasts):  # without a manifest that was renamed, the others can be read
+        gone += [path for key in lost for path in _inputs(lasts.pop(key))]
     return [
         _rerun(one, out)
         for one in lasts.values()
@@ -86,8 +93,12 @@ def _sheet(run: RunFacts) -> str | None:
     return run.settings.get("sheet") if "sheet" in run.chosen else None
 
 
+def _inputs(run: RunFacts) -> list[str]:
+    return list(run.manifests) if run.book is None else [run.book]
+
+
 def _rerun(run: RunFacts, out: Path) -> Rerun:
-    inputs = list(run.manifests) if run.book is None else [run.book]
+    inputs = _inputs(run)
     words = ["synth" if run.book is None else "book", *inputs]
     words += flags_of({"sheet": _sheet(run)})
     settings = run.remembered(run.manifests)

@@ -61,7 +61,10 @@ def command(
     one run or one machine, such as --only, --limit, --takes, --device or --workers. If DIR was
     filled from several manifests, each has its command.
     """
-    reruns = reruns_of(folder)
+    gone: list[str] = []
+    reruns = reruns_of(folder, gone)
+    if gone:
+        log.warning("left out, and their rows stay: %s: no such file", ", ".join(gone))
     if is_printed:
         commands = [shlex.join(["tts-cli", *one.whole(flags)]) for one in reruns]
         if options["json"]:

@@ -88,7 +88,9 @@ NOTHING_TO_CLEAN = "nothing to delete: {folder}/ has no alternative takes and no
 REMOVED = "{rows} no longer in {manifest}: {ids}; moved to {folder}"
 NOT_REMOVED = "not removed: {id}: {reason}"
 STRAYS = "{rows} no longer in {manifest}: {ids}; --prune removes {them}"
-UNKNOWN_ROWS = "{rows} not in {manifest}: {ids}; they came from a pipe or an unknown run, and stay"
+UNKNOWN_ROWS = (
+    "{rows} not in {manifest}: {ids}; from a pipe, an unknown run or a manifest that is gone: kept"
+)
 
 # What to type next.
 NEXT_LISTEN = "next, to listen: {command}"
@@ -107,6 +109,10 @@ CANNOT_CONVERT = (
 )
 PIN_DROPPED = "%s changed since a take was pinned; %s, and the pinned take stays in takes/: %s"
 PIN_CAUSES = "the text, voice or other settings"
+FROM_OTHER = (
+    "%s of %s with the same ids: %s. The earlier audio moves to takes/; if both are to stay, give "
+    "each manifest its own --out"
+)
 WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"

@@ -167,6 +167,9 @@ class RunScreen:
                 affected,
                 "would be" if self._config.dry_run else "will be",
             )
+        if (other := plan.events.of(Event.FROM_OTHER)).count:
+            rows = counted(other.count, "row replaces a row", "rows replace rows")
+            log.warning(msg.FROM_OTHER, rows, other.facts["text"], msg.first_of(other))
         if older := num(Event.OLDER):
             log.info(msg.OLDER_STAY, counted(older, "done row was", "done rows were"))
         served = int(plan.events.total(Event.SERVED, "takes"))

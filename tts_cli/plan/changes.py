@@ -5,10 +5,11 @@ differently. Only the first is a reason to synthesize the row again without aski
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
@@ -56,6 +57,7 @@ class Changes:
     def __init__(self, planner: Resolver, runs: Callable[[], PastRuns]) -> None:
         self._planner = planner
         self._read = runs
+        self._exists = cache(os.path.exists)
         self._planners: dict[tuple[int, bool], Resolver | None] = {}
 
     @cached_property
@@ -100,6 +102,13 @@ class Changes:
         if self.explicit and self._is_of_settings(resolved):
             return Cause.SETTINGS
         return Cause.OTHER
+
+    def other_manifest(self, take: JournalEntry) -> str:
+        """Return the manifest of a take if it exists and is not read now, else an empty text."""
+        run, now = self._runs.of(take.run_id), self._runs.manifests
+        if run is None or not now or not set(now).isdisjoint(run.manifests):
+            return ""
+        return next(filter(self._exists, run.manifests), "")
 
     def _is_of_settings(self, resolved: ResolvedRow) -> bool:
         if resolved.row.character is not None and "cast" in self.explicit:

@@ -113,6 +113,8 @@ class FolderDiff:
         is_pinned = found.is_unpinned or found.pinned is not None
         cause = self.changes.cause(resolved, take, is_pinned=is_pinned)
         if cause is Cause.ROW:
+            if other := self.changes.other_manifest(take):
+                events.add(Event.FROM_OTHER, resolved.row.id, facts={"id": "", "text": other})
             return found
         kept = self._as_recorded(resolved, take)
         if cause is Cause.SETTINGS and not self._config.keep_done:

@@ -206,6 +206,7 @@ class PastRuns:
 
     def __init__(self, out: Path, manifests: Sequence[str]) -> None:
         self._by_id: dict[str, RunFacts] = {}
+        self.manifests = tuple(manifests)
         same: dict[str, RunFacts] = {}
         lasts: dict[tuple[bool, bool], RunFacts] = {}  # by whether it is whole, and of these
         for line in RunLog(out).lines():

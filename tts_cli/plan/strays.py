@@ -118,13 +118,16 @@ def settle_strays(
 
 
 def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
-    """Yield each run and whether all of its manifests are read now; None: unknown manifests."""
+    """Yield each run and whether all of its manifests are read now; None: they are unknown, or
+    none exists any more.
+    """
     for values in folder.runs.lines():
         try:
             run_id, manifests = values["run_id"], _manifests_of(values)
         except (ValueError, LookupError, TypeError, AttributeError):
             continue
-        yield run_id, None if manifests is None else manifests <= here
+        is_known = manifests is not None and any(os.path.exists(path) for path, _ in manifests)
+        yield run_id, manifests <= here if manifests is not None and is_known else None
 
 
 def _manifests_of(run: dict[str, Any]) -> _Manifests | None:
