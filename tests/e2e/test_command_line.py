@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -28,6 +30,7 @@ ROWS = [
             ["--out", ""],
             "Invalid value for '--out' / '-o': is empty",
         ),  # and this wrote where it stood
+        (["--out", "--prune"], "'--prune' looks like a flag; write ./--prune for such a name"),
         (["--out", "x", "--overwrite", "--retry-failed"], "exclude each other"),
         (["--out", "x", "--max-batch", "3"], "--max-batch must be a power of two"),
     ],
@@ -40,6 +43,18 @@ def test_mistakes_on_the_command_line(
     assert (result.code, result.out) == (2, "")
     assert words in result.err
     assert [path.name for path in bench.folder.iterdir()] == ["rows.jsonl"]
+
+
+def test_advice_for_a_folder_with_a_dash_was_taken_for_a_flag(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.folder)
+    given = ("--model", bench.model, "--device", "cpu", "--max-seconds", 1)
+    told = bench.run("synth", bench.write(ROWS), "--out", "./-w", *given).out.splitlines()[-1]
+    *_, report, folder = shlex.split(told)
+    bench.run(report, folder).expect(0)
+    *_, folder = shlex.split(bench.run("again", "./-w", "--print").out)
+    assert Path(folder) == bench.folder / "-w"
 
 
 def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch, bench: Workbench) -> None:

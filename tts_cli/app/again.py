@@ -37,7 +37,8 @@ class Rerun:
 
     def command(self, flags: Sequence[str] = ()) -> list[str]:
         """Return the command as words, with further flags and --out."""
-        return [*self.words, *flags, "--out", str(self.out)]
+        out = os.path.abspath(self.out) if str(self.out).startswith("-") else str(self.out)
+        return [*self.words, *flags, "--out", out]
 
     def whole(self, flags: Sequence[str] = ()) -> list[str]:
         """Return the command as words, with further flags and the remembered settings as flags."""

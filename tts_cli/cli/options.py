@@ -269,12 +269,18 @@ def checked_value(ctx: click.Context, param: click.Option, value: Any) -> Any:
 
 
 class NamedPath(click.Path):
-    """A path that is not empty: `--out "$UNSET"` must not mean the working folder."""
+    """A path that is neither empty nor looks like a flag: `--out "$UNSET"` must not mean the working
+    folder, and `--out --prune` lacks the folder.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("is empty", param, ctx)
-        return super().convert(value, param, ctx)
+        if len(str(value)) > 1 and str(value)[0] == "-":
+            self.fail(f"{value!r} looks like a flag; write ./{value} for such a name", param, ctx)
+        found = super().convert(value, param, ctx)
+        # `./-w`, which a Path shortens: commands that are advised contain it.
+        return type(found)(os.path.abspath(found)) if str(found)[:1] == "-" else found
 
 
 class AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
