@@ -80,6 +80,11 @@ def test_young_files_stay(bench: Workbench, worn: Path) -> None:
     bench.run("clean", worn, "--older-than", "soon").expect(2)
 
 
+def test_takes_that_are_too_young_did_not_exist(bench: Workbench, worn: Path) -> None:
+    told = "has no alternative takes and no removed rows older than 500w that may go"
+    bench.run("clean", worn, "--older-than", "500w", "--yes").expect(0, out=told)
+
+
 def test_a_folder_of_nothing(bench: Workbench) -> None:
     bench.folder.joinpath("empty").mkdir()
     bench.run("clean", bench.folder / "empty", "--yes").expect(2)

@@ -84,7 +84,8 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
     if config.json:
         echo_json(as_dict(found, is_done=is_done))
     elif not found.files:
-        echo(msg.NOTHING_TO_CLEAN.format(folder=folder))
+        age = "" if older_than is None else f" older than {older_than}"
+        echo(msg.NOTHING_TO_CLEAN.format(folder=folder, age=age))
     elif is_done:
         echo(msg.CLEANED.format(files=counted(found.files, "file"), size=shown_size(found.bytes)))
     return 0

@@ -84,7 +84,9 @@ CLEANABLE_REMOVED = "removed: {rows}: {ids}"
 CLEAN_EDITED = "kept, because you made or edited them: takes of {rows}: {ids}"
 CLEAN_APPROVED = "stay, because they are approved: takes of {rows}: {ids}"
 CLEANED = "deleted {files}, {size}"
-NOTHING_TO_CLEAN = "nothing to delete: {folder}/ has no alternative takes and no removed rows"
+NOTHING_TO_CLEAN = (
+    "nothing to delete: {folder}/ has no alternative takes and no removed rows{age} that may go"
+)
 REMOVED = "{rows} no longer in {manifest}: {ids}; moved to {folder}"
 NOT_REMOVED = "not removed: {id}: {reason}"
 STRAYS = "{rows} no longer in {manifest}: {ids}; --prune removes {them}"

@@ -269,8 +269,8 @@ def checked_value(ctx: click.Context, param: click.Option, value: Any) -> Any:
 
 
 class NamedPath(click.Path):
-    """A path that is neither empty nor looks like a flag: `--out "$UNSET"` must not mean the working
-    folder, and `--out --prune` lacks the folder.
+    """A path that is not empty and no flag: `--out "$UNSET"` must not mean the working folder, and
+    `--out --prune` lacks the folder.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
