@@ -45,7 +45,7 @@ class Rerun:
         return self.command([*flags_of(self.settings), *flags])
 
 
-def reruns_of(out: Path, gone: list[str] | None = None) -> list[Rerun]:
+def reruns_of(out: Path, gone: list[str]) -> list[Rerun]:
     """Return the commands that filled a folder, one for each book or group of manifests. Raises
     UsageError if no run is recorded or a manifest was a pipe, and SetupError if the runs cannot be
     read.
@@ -53,7 +53,6 @@ def reruns_of(out: Path, gone: list[str] | None = None) -> list[Rerun]:
     Args:
         gone: gets the manifests that are left out because only others exist.
     """
-    gone = [] if gone is None else gone
     try:
         found = [facts_of(line) for line in RunLog(out).lines()] or [facts_of(read_report(out))]
     except OSError as error:
@@ -136,7 +135,7 @@ def _is_inside(path: str, folder: str) -> bool:
 def short_command(out: Path) -> list[str] | None:
     """Return `again DIR` as words, or None if it would not repeat what filled the folder."""
     try:
-        found = reruns_of(out)
+        found = reruns_of(out, [])
     except TtsCliError:
         return None
     return ["again", str(out)] if len(found) == 1 and not found[0].outside else None

@@ -91,12 +91,11 @@ def _as_moved(report: dict[str, Any], now: str) -> dict[str, Any]:
     Args:
         now: absolute path of the output folder.
     """
-    folder, out = report.get("working_folder"), report.get("settings", {}).get("out")
-    if not folder or not isinstance(out, str):
-        return report
-    then = os.path.normpath(os.path.join(folder, out))
-    names = [*report.get("manifests", ()), *filter(None, [report.get("book")])]
-    if then == now or not names or not all(names):
+    folder, out = report.get("working_folder") or "", report.get("settings", {}).get("out")
+    then = os.path.normpath(os.path.join(folder, out)) if isinstance(out, str) else now
+    manifests, book = report.get("manifests", []), report.get("book")
+    names = [*manifests, *filter(None, [book])]
+    if not folder or then == now or not names or not all(names):
         return report
 
     def moved(path: str) -> str:
@@ -105,12 +104,8 @@ def _as_moved(report: dict[str, Any], now: str) -> dict[str, Any]:
     paths = list(map(moved, names))
     if paths == names or not all(map(os.path.exists, paths)):
         return report
-    found = {**report, "working_folder": moved(folder)}
-    if report.get("manifests"):
-        found["manifests"] = paths[: len(report["manifests"])]
-    if report.get("book"):
-        found["book"] = paths[-1]
-    return found
+    found = {"manifests": paths[: len(manifests)], "book": paths[-1] if book else book}
+    return {**report, **found, "working_folder": moved(folder)}
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:

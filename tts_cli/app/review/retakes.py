@@ -168,7 +168,7 @@ class Retakes:
     ) -> tuple[Manifest, RunConfig, Row, BookFacts | None, Mapping[str, Any]]:
         """Find a row in the manifests that filled the folder. Raises UsageError, ManifestError."""
         out = self.folder.out
-        reruns = reruns_of(out)
+        reruns = reruns_of(out, [])
         if not self.is_confirmed and (problem := outside_of(out, reruns)):
             raise UsageError(problem, "if this folder is yours, start `tts-cli review` with --yes")
         for rerun in reruns:
