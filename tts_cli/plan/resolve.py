@@ -127,7 +127,7 @@ class Requests:
             language = named_language(row.language, self.info.languages)
         spaced = reading = None
         own = None if row.lexicon is None else parse_row_lexicon(row.lexicon)
-        if own is not None or not self.care.leaves(row.text):
+        if own is not None or not self.care.leaves(row.text, language):
             reading = self.care.read(row.text, language, own)
             spoken = reading.spoken
             if reading.spaced != spoken:
@@ -253,7 +253,7 @@ class Resolver:
             ask = self.voices.asks.get(resolved.request.voice or "")
             if problem := resolved.problem or (ask.problem if ask is not None else ""):
                 raise RowError(problem)
-            task = self.task(resolved, self.pieces(resolved))
+            task = self.task(resolved, self.pieces(resolved), TakeRef())
             request, is_silent = resolved.request, resolved.is_silent
             notes = [
                 *self.notes.of_text(row, request, is_silent),
@@ -271,7 +271,8 @@ class Resolver:
         need, problem = None, ""
         try:
             if not is_silent:
-                need = self.cloning.need(request)
+                if self.info.can_clone:
+                    need = self.cloning.need(request)
                 if split is None:  # the pieces of others are checked in `pieces`
                     self._check_room(request, need)
             elif self.config.wordless == "fail":
@@ -311,7 +312,11 @@ class Resolver:
         return pieces
 
     def task(
-        self, resolved: ResolvedRow, pieces: tuple[Piece, ...], seed: int | None = None
+        self,
+        resolved: ResolvedRow,
+        pieces: tuple[Piece, ...],
+        place: TakeRef,
+        seed: int | None = None,
     ) -> Task:
         """Return the task of a row, with another seed if given. Raises RowError, see `pieces`."""
         if seed is not None:
@@ -323,6 +328,7 @@ class Resolver:
             pieces,
             self.split_rule.most_frames(resolved.request) if are_joined(pieces) else None,
             resolved.need,
+            place=place,
             request_hash=resolved.request_hash(),
             content_hash=resolved.content_hash(),
             pace=resolved.pace,
@@ -333,8 +339,8 @@ class Resolver:
         """Yield the tasks of further takes of a single row, with different seeds."""
         resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
-            found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
-            yield replace(found, notes=task.notes, place=TakeRef(number, Role.EXTRA))
+            seed, place = take_seed(task.request.seed, number), TakeRef(number, Role.EXTRA)
+            yield replace(self.task(resolved, task.pieces, place, seed), notes=task.notes)
 
     def _check_room(self, request: SpeechRequest, need: VoiceKey | None) -> None:
         if most_positions(request, self.info, need) > self.info.max_positions:
