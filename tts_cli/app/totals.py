@@ -183,7 +183,8 @@ class ResultRecorder:
         else:
             kind = Event.FAILED
         add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=result.usual_s)
-        startup.reach("first_row_s")
+        if not self._audio_s:
+            startup.reach("first_row_s")
         for hook in self._hooks:
             hook(task, result, take)
         self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)
