@@ -70,13 +70,14 @@ class Notes:
                 why = "of unknown language, so figures stay as written; "
                 why += "give --language, or a language with --normalize"
             yield Note(Event.UNREAD, kind=why, what=why)
-        text, written, has_marks = request.text, row.text, has_pauses(row.text)
-        if has_marks and not has_pauses(text):
-            lost = "its pauses are left out, because its voice would change after a pause"
-            yield Note(Event.PAUSES, lost)
-        elif has_marks:
-            text, written = without_pauses(text), without_pauses(written)
+        text, written = request.text, row.text
         if "[" in row.text:  # as written: figures of `text` may be words already
+            has_marks = has_pauses(row.text)
+            if has_marks and not has_pauses(text):
+                lost = "its pauses are left out, because its voice would change after a pause"
+                yield Note(Event.PAUSES, lost)
+            elif has_marks:
+                text, written = without_pauses(text), without_pauses(written)
             unread = row.text if info.pace is None else info.pace.without_markup(row.text)
             for name, mark in transcript_marks(unread):
                 yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)

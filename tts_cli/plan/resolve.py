@@ -56,7 +56,7 @@ from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.normalized_text import NormalizedText
-from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
+from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.voice_store import VoiceStore
@@ -288,10 +288,11 @@ class Resolver:
         row for the voice that is generated for it. Raises UsageError, SetupError.
         """
         request, reading = self._requests.read(row)
-        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        said = without_pauses(request.text) if "[" in request.text else request.text
+        is_silent = is_wordless(said, self.info.pace)
         if self.voices.is_one and not is_silent:
             request = self.voices.given(row, request)
-        if has_pauses(request.text):
+        if said != request.text:
             request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = NormalizedText(row.text)

@@ -148,7 +148,9 @@ def result_entry(
 
 
 def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter) -> dict[str, Any]:
-    parts, applied = list(spoken.parts), files.applied
+    parts, applied, text = list(spoken.parts), files.applied, task.row.text
+    if "[" in text:
+        text = without_pauses(text)
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}
     if applied is not None:
@@ -166,7 +168,7 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
         "codes_sha256": files.codes_sha256,
         "sample_rate_hz": writer.rate_hz,
         "frames": spoken.frames,
-        "frames_per_char": spoken.frames / max(1, len(without_pauses(task.row.text))),
+        "frames_per_char": spoken.frames / max(1, len(text)),
         "audio_s": audio_s,
         **({} if spoken.levels is None else vars(spoken.levels)),
         **treated,
