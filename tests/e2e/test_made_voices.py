@@ -170,7 +170,7 @@ MOMENTS = {
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
     "encoded": DIES.format("tts_cli.voices.made", "VoiceStore", "keep_for"),
-    "rows": DIES.format("tts_cli.store.store", "Store", "commit_results"),
+    "rows": DIES.format("tts_cli.store.results", "ResultCommits", "commit"),
 }
 
 

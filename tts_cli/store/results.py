@@ -203,7 +203,7 @@ class ResultCommits:
         self._out = commits.out
 
     def commit(
-        self, results: Sequence[tuple[Task, Result]], run_id: str | None
+        self, results: Sequence[tuple[Task, Result]], run_id: str | None = None
     ) -> list[JournalEntry]:
         """Commit the results of different rows with one write of the journal, and return their
         entries. A row that cannot be written is recorded as failed.
