@@ -29,6 +29,7 @@ from tts_cli.core import Finish, Kind, Levels, Piece, Remark, Result, Task, Work
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.seeds import attempt_seed
+from tts_cli.voices.voice_loader import TaskWithVoice
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from models.base import ModelInfo, Prompt, SpeechRequest
     from models.device.spans import DeviceSpan
     from tts_cli.voices.encoding import VoiceFuture
-    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -275,12 +275,17 @@ class Pieces:
         self._num_left = 0  # unfinished pieces of all open tasks
 
     def opened(
-        self, tasks: Iterable[TaskWithVoice], stop: threading.Event
+        self, tasks: Iterable[Task | TaskWithVoice | None], stop: threading.Event
     ) -> Iterator[tuple[TaskWithVoice, int]]:
         """Yield each task with the index of each of its pieces, as soon as the task may be opened.
-        Ends early when `stop` is set.
+        Ends early when `stop` is set. None among `tasks` means that no task has come for a while.
         """
-        for voiced in tasks:
+        for task in tasks:
+            if stop.is_set():
+                return
+            if task is None:
+                continue
+            voiced = TaskWithVoice(task) if isinstance(task, Task) else task
             if voiced.task.is_joined:
                 self._open_joined(voiced.task, stop)
             for index in range(len(voiced.task.pieces)):

@@ -299,7 +299,7 @@ class Plan:
             job = None if self.config.overwrite else action.job
             is_due = action.do not in (Do.KEEP, Do.RESTORE) or self.config.overwrite
             is_due = action.do is Do.RETRY if self.config.retry_failed else is_due and job is None
-            is_asked = (is_due or extras) and (self._keeps or resolved.is_split)
+            is_asked = (is_due or extras) and (self._keeps or resolved.split is not None)
             pieces = self.planner.pieces(resolved) if is_asked else ()
         except RowError as error:
             if not is_silent:  # `Event.WORDLESS` reports these

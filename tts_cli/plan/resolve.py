@@ -82,22 +82,31 @@ class ResolvedRow(NamedTuple):
     pace: FilePace = AS_SYNTHESIZED  # of its file
 
     @property
-    def is_split(self) -> bool:
-        return self.split is not None and not self.is_silent
-
-    @property
     def lacks_voice(self) -> bool:
         return self.need is not None and not self.need.digest
 
     def request_hash(self) -> str:
-        """The hash of everything that reaches the model."""
-        digest = None if self.need is None else self.need.digest
-        return request_hash(self.request, self.model, digest, self.split)
+        """Return the hash of all that reaches the model; rows with the same one sound the same."""
+        sampling = f'"sampling":{_encode_sampling(self.request.sampling)}'
+        return sha256_of(encode(self._hashed_values()).replace(_SAMPLING, sampling, 1))
 
     def content_hash(self) -> str:
-        """The hash without seed, sampling and limits."""
-        digest = None if self.need is None else self.need.digest
-        return content_hash(self.request, self.model, digest, self.split)
+        """Return the hash without seed, sampling, frame limit and shapes."""
+        values = self._hashed_values()
+        for name in ("seed", "sampling", "max_frames", "shapes"):
+            values.pop(name, None)
+        return sha256_of(encode(values))
+
+    def _hashed_values(self) -> dict[str, Any]:
+        values = hashed_values(self.request)
+        values["sampling"] = None  # see `request_hash`
+        del values["clone"]  # covered by the digest
+        if self.need is not None:  # the content of what is cloned, instead of its path
+            values["ref_audio"] = self.need.digest
+        values["model"] = self.model
+        if self.split is not None:
+            values["split"] = self.split
+        return values
 
 
 class Requests:
@@ -302,7 +311,7 @@ class Resolver:
         """Return the pieces of a row. Raises RowError: one of several is certain to fail."""
         if resolved.is_silent:
             return ()
-        if not resolved.is_split:
+        if resolved.split is None:
             return (self.split_rule.whole(resolved.request, resolved.reading),)
         pieces = self.split_rule.pieces(resolved.request, resolved.reading)
         for number, piece in enumerate(pieces, 1):
@@ -364,52 +373,6 @@ def pace_of(row: Row, config: RunConfig) -> FilePace:
 
 _SAMPLING = '"sampling":null'  # unique in the JSON, since quotes inside of texts are escaped
 _last: tuple[Sampling, str] | None = None
-
-
-def request_hash(
-    request: SpeechRequest,
-    model: str,
-    ref_digest: str | None = None,
-    split: Mapping[str, float] | None = None,
-) -> str:
-    """Return the hash of a request; requests with the same hash give the same speech.
-
-    Args:
-        request: of the first attempt, with all settings resolved.
-        model: `ModelInfo.identity`.
-        ref_digest: digest of the reference or voice file to clone, hashed instead of its path.
-        split: options of splitting and joining; None: one piece.
-    """
-    text = encode(_request_values(request, model, ref_digest, split))
-    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
-    return sha256_of(text.replace(_SAMPLING, sampling, 1))
-
-
-def content_hash(
-    request: SpeechRequest,
-    model: str,
-    ref_digest: str | None = None,
-    split: Mapping[str, float] | None = None,
-) -> str:
-    """Return the hash as `request_hash`, without seed, sampling, frame limit and shapes."""
-    values = _request_values(request, model, ref_digest, split)
-    for name in ("seed", "sampling", "max_frames", "shapes"):
-        values.pop(name, None)
-    return sha256_of(encode(values))
-
-
-def _request_values(
-    request: SpeechRequest, model: str, ref_digest: str | None, split: Mapping[str, float] | None
-) -> dict[str, Any]:
-    values = hashed_values(request)
-    values["sampling"] = None  # see `request_hash`
-    del values["clone"]  # covered by ref_digest
-    if ref_digest is not None:
-        values["ref_audio"] = ref_digest
-    values["model"] = model
-    if split is not None:
-        values["split"] = dict(split)
-    return values
 
 
 def _encode_sampling(sampling: Sampling) -> str:
