@@ -13,7 +13,7 @@ from tts_cli.core import Row
 from tts_cli.events import Event
 from tts_cli.named import shown
 from tts_cli.plan.free_voices import FreeVoices
-from tts_cli.plan.split_rule import SplitRule
+from tts_cli.plan.split_rule import BYTES_PER_CHAR, SplitRule
 from tts_cli.sources.decode import garbled
 from tts_cli.sources.lists import transcript_marks
 from tts_cli.sources.subtitles import cue_length_s
@@ -141,7 +141,8 @@ class Notes:
             yield Note(Event.OWN_CAP, what=f"{config.max_seconds:g}")
         if is_joined and 0 < self._longest < rule.limit:
             yield Note(Event.LIMIT, what=f"{rule.limit} allows longer pieces than {self._well}")
-        if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
+        may_be_long = self._longest < BYTES_PER_CHAR * len(request.text)
+        if may_be_long and not (is_joined or is_silent) and (reason := rule.why_whole(request)):
             spoken = f"and not split: {reason}; words may be lost"
             text = f"is longer than {self._well}, {spoken}"
             yield Note(Event.WHOLE, text, reason, self._well)
