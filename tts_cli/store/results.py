@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 COMMITTERS = 24  # threads; they wait for the disk, which syncs for many concurrently
 MAX_WAITING = 256  # calls, before a further one waits
-_ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
 def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
     known: dict[str, Any] = {}
     if bad.row is not None:
         known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
-        known |= {name: getattr(bad.request or bad.row, name) for name in _ASKED}
+        asked = bad.request or bad.row
+        known |= {"voice": asked.voice, "language": asked.language, "instruct": asked.instruct}
     return JournalEntry(
         bad.record_id,
         Status.FAILED,
@@ -60,7 +60,9 @@ def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
         "spoken_text": None if request.text == text else request.text,
         "edits": list(task.edits),
         "text_chars": len(text),
-        **{name: getattr(request, name) for name in _ASKED},
+        "voice": request.voice,
+        "language": request.language,
+        "instruct": request.instruct,
         "ref_sha256": None if need is None else need.ref_sha256,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
