@@ -243,10 +243,10 @@ class RetryPolicy:
         """Whether another attempt follows. `finish` is None after NaN or infinite values."""
         if finish is None:
             return not attempt.was_nan
-        if attempt.prompt.request.sampling.draws_nothing:  # another seed changes nothing
-            return False
+        if not self.is_runaway(finish) or attempt.prompt.request.sampling.draws_nothing:
+            return False  # without draws another seed changes nothing
         done = max(attempt.number, attempt.made) - attempt.first  # including those with NaN
-        return self.is_runaway(finish) and done < self.retries
+        return done < self.retries
 
 
 @dataclass(eq=False)
