@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import logging
 import os
 import random
 import re
-import uuid
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -43,9 +43,14 @@ def pytest_configure() -> None:
     """Have folders of tests in memory where there is enough of it, and programs may run from it:
     commands sync every file, which takes a disk longer than they take for all else.
 
-    What is imported and collected is not searched for garbage meanwhile; it has none.
+    What is imported and collected is not searched for garbage meanwhile; it has none. pytest adds
+    its handlers to each logger that does not propagate, six times a test: torch has 43 of those.
     """
     gc.disable()
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger) and logger.name.split(".")[0] == "torch":
+            logger.handlers.clear()
+            logger.propagate = True
     if SHARED_MEMORY.is_dir() and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
         found = os.statvfs(SHARED_MEMORY)
         has_room = found.f_bavail * found.f_frsize >= ROOM_BYTES
@@ -97,7 +102,7 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=HAS_CUDA or IS_PORTABLE)
 def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On a GPU no model gives Triton up, except in tests that ask for `falls_back`. With
     TTS_CLI_KERNELS=portable sessions that are opened without a command line take those kernels.
@@ -176,6 +181,6 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(autouse=True)
 def config_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configuration folder of the test's own, not made yet: consent is the user's to give."""
-    folder = tmp_path_factory.getbasetemp() / "config" / uuid.uuid4().hex
+    folder = tmp_path_factory.getbasetemp() / f"config{next(_FOLDER_NUMBERS)}"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     return folder
