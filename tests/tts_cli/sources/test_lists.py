@@ -49,16 +49,7 @@ def test_names_and_times_are_kept_and_told(
     assert "add --manifest-format txt to read all of each line" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["Anna: Come in.", "Tom: No.", "Anna: Why?"],  # see --speaker-prefix
-        ["Note: one.", "Tip: two.", "Step: three."],
-        ["10-12 eggs are enough.", "2-3 people came.", "It is 9-5 work."],
-        ["The 1990s were loud.", "Call 555-0100 now.", "It is 10:15 here."],
-        ["a = b", "He said x = y.", "No."],
-    ],
-)
+@pytest.mark.parametrize("lines", CASES["words_with_colons_and_figures_stay"])
 def test_words_with_colons_and_figures_stay(make_source: MakeSource, lines: list[str]) -> None:
     assert [row.text for row in rows_of(make_source("\n".join(lines), "m.txt"))] == lines
 
