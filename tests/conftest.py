@@ -94,6 +94,7 @@ def pytest_collection_finish() -> None:
     objects: each session that closes does, which took 0.6 s of every command that speaks.
     """
     gc.freeze()
+    gc.set_threshold(10_000, 20, 10)  # what a test leaves is less than what it takes to look often
     gc.enable()
 
 

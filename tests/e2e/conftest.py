@@ -11,7 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
-from workbench import MakeCheckpoint, Workbench, described_once, forbid_weights
+from workbench import (
+    THREE,
+    UP_TO_A_SECOND,
+    MakeCheckpoint,
+    Workbench,
+    described_once,
+    forbid_weights,
+)
 
 # A process uses the first token that Ray got in it for every later Ray.
 os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
@@ -81,6 +88,13 @@ def poison(folder: Path) -> Path:
 def bench(tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)
+
+
+@pytest.fixture
+def done(bench: Workbench) -> Workbench:
+    """A bench on which three rows are spoken."""
+    bench.synth_once(THREE, *UP_TO_A_SECOND)
+    return bench
 
 
 @pytest.fixture

@@ -30,6 +30,12 @@ from tts_cli.store.run_file import last_of_runs
 ROOT = Path(__file__).parents[2]
 OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.jsonl")
 PATIENCE_S = 60.0
+THREE: list[dict[str, str]] = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "sub/b", "text": "Good morning."},
+    {"id": "c", "text": "Hm."},
+]
+UP_TO_A_SECOND = ("--max-seconds", 1)
 
 Rows = Sequence[Mapping[str, Any]]
 MakeCheckpoint = Callable[..., Path]
