@@ -106,14 +106,14 @@ class SpeechModel(FrameModel):
 
     @property
     def work_choices(self) -> list[int]:
-        """Return choices of the number of lanes in the vocoder's batches, the largest first. The
+        """Return choices of the number of frames in the vocoder's batches, the largest first. The
         first one is in use until `choose_work`.
         """
-        return self.vocoder.layout.lane_choices
+        return self.vocoder.layout.work_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
-        """Return bytes of the vocoder's activations with `choice` lanes, and of the larger of
-        prefill and frame, whose graphs share a pool.
+        """Return bytes of the vocoder's activations with `choice` frames per batch, and of the
+        larger of prefill and frame, whose graphs share a pool.
         """
         shape, itemsize = self.config.talker, self.dtype.itemsize
         tokens = max(TOKEN_BUCKETS[-1], max_positions)
@@ -125,8 +125,8 @@ class SpeechModel(FrameModel):
             return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
 
     def choose_work(self, choice: int) -> None:
-        """Limit the lanes of the vocoder's batches to one of the choices; before `capture`."""
-        self.vocoder.layout.use_lanes(choice)
+        """Limit the frames of the vocoder's batches to one of the choices; before `capture`."""
+        self.vocoder.layout.use_work(choice)
 
     def fix_shapes(self) -> None:
         """From now on, use shapes that depend on `allocate`'s max_batch and the row itself,

@@ -74,17 +74,19 @@ class Lanes:
         self.runners: list[GraphRunner[Any]] = [self.whole, self.fronts, self.renderer]
         self._positions: dict[Shape, Tensor] = {}
         self._buffers: dict[tuple[str, Shape], Tensor] = {}  # inputs and outputs of runners
-        self.most_lanes = MAX_LANES
+        cut = self.cut
+        longest = window = cut.chunk_frames + network.context_frames
+        if not cut.renders_windows:
+            longest = max(cut.chunk_frames + cut.left_context, window)
+        self._longest = longest  # frames of a row or chunk with its context
+        self._lane = max(LANE_FRAMES, round_up(longest, LANE_BUCKETS[0]))  # frames of a full lane
         self._front_shapes: list[Shape] = []  # of lanes with one row each, if shapes are fixed
+        self.most_frames = MAX_LANES * self._lane  # of a batch
         self._size(LANE_FRAMES, MAX_LANES)
 
     def _size(self, num_frames: int, num_lanes: int) -> None:
         """Fill lanes up to num_frames, and decode num_lanes of them at a time."""
-        cut = self.cut
-        longest = window = cut.chunk_frames + self.network.context_frames
-        if not cut.renders_windows:
-            longest = max(cut.chunk_frames + cut.left_context, window)
-        lane = LANE_FRAMES if longest <= LANE_FRAMES else round_up(longest, LANE_BUCKETS[0])
+        lane = min(self._lane, self.most_frames)
         buckets = [*(bucket for bucket in LANE_BUCKETS if bucket < lane), lane]
         most = next((bucket for bucket in buckets if bucket >= num_frames), lane)
         self.lane_buckets = [bucket for bucket in buckets if bucket <= most]
@@ -104,26 +106,31 @@ class Lanes:
         ]
 
     @property
-    def lane_choices(self) -> list[int]:
-        """Choices of the maximum of lanes per batch, largest first; fewer are hardly slower."""
-        lanes = [1 << power for power in reversed(range(MAX_LANES.bit_length()))]
-        return lanes[:1] if self._front_shapes else lanes
+    def work_choices(self) -> list[int]:
+        """Choices of the maximum of frames per batch, largest first; smaller ones are hardly
+        slower: one to four full lanes, or half a lane if the longest row fits.
+        """
+        lanes = [self._lane << power for power in reversed(range(MAX_LANES.bit_length()))]
+        if self._front_shapes:
+            return lanes[:1]
+        return [*lanes, self._lane // 2] if self._longest <= self._lane // 2 else lanes
 
-    def use_lanes(self, most: int) -> None:
-        """From now on, put at most `most` lanes, one of the choices, into a batch."""
-        assert most in self.lane_choices, (most, self.lane_choices)
-        self.most_lanes = most
+    def use_work(self, most: int) -> None:
+        """From now on, put at most `most` frames, one of the choices, into a batch."""
+        assert most in self.work_choices, (most, self.work_choices)
+        self.most_frames = most
 
     def work_bytes(self, most: int) -> int:
-        """Return the device memory of graphs and eager passes of up to `most` lanes, in addition
-        to the graphs captured before.
+        """Return the device memory of graphs and eager passes of up to `most` frames, one of the
+        choices, in addition to the graphs captured before.
         """
-        lane = self.lane_buckets[-1]
         # A shape without a graph runs outside of the graphs' pool: half as many lanes, or the next
         # shorter one.
-        eager = most // 2 * lane if most > 1 else max(LANE_BUCKETS)
-        held = max((key[0] for key in [*self.whole.keys, *self.renderer.keys]), default=0)
-        pool = self.network.work_bytes(most * lane) if most > held else 0
+        shorter = max(bucket for bucket in LANE_BUCKETS if bucket < most)
+        eager = most // 2 if most > self._lane else shorter
+        keys = [*self.whole.keys, *self.renderer.keys]
+        held = max((lanes * frames for lanes, frames in keys), default=0)
+        pool = self.network.work_bytes(most) if most > held else 0
         return pool + self.network.work_bytes(eager)
 
     @property
@@ -145,8 +152,9 @@ class Lanes:
             return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
-        self._size(total, self.most_lanes)
-        self.num_lanes = min(self.most_lanes, next_power_of_two(-(-total // self.lane_buckets[-1])))
+        most_lanes = max(1, self.most_frames // self._lane)
+        self._size(total, most_lanes)
+        self.num_lanes = min(most_lanes, next_power_of_two(-(-total // self.lane_buckets[-1])))
         lanes = [1 << power for power in range(self.num_lanes.bit_length())]
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]

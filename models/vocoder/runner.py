@@ -33,15 +33,15 @@ class RowsAlone:
     row alone, bit for bit. The methods are documented in `lanes.py`.
     """
 
-    lane_choices: ClassVar[list[int]] = [1]  # no lanes
+    work_choices: ClassVar[list[int]] = [1]  # no batches
     enough_frames = 0  # one row is enough
 
     def __init__(self, network: CodecDecoder) -> None:
         self.network = network
         self.runners: list[GraphRunner[Any]] = []
 
-    def use_lanes(self, most: int) -> None:
-        """Do nothing: there are no lanes."""
+    def use_work(self, most: int) -> None:
+        """Do nothing: there are no batches."""
 
     def work_bytes(self, most: int) -> int:
         return 0

@@ -131,6 +131,19 @@ def test_other_settings_are_told_where_they_speak_again(spoken: Workbench) -> No
     assert told not in spoken.synth(more, *FLAGS, "--dry-run").err
 
 
+def test_the_same_file_by_another_path_is_no_other_setting(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`again` reported "cast: cast.toml, now /home/ann/cast.toml"."""
+    monkeypatch.chdir(bench.folder)
+    (bench.folder / "words.tsv").write_text("Hm\thum\n")
+    assert bench.synth(ROWS[:2], *FLAGS, "--lexicon", "words.tsv").code == 0
+    bench.write([{**ROWS[0], "text": "Hm, hm."}, ROWS[1]])
+    again = bench.run("again", bench.out().path, "--yes", "--dry-run")
+    again.expect(0, out="to synthesize: 1 row: 1 changed")
+    assert "other settings" not in again.err
+
+
 def test_audio_is_estimated_at_the_pace_of_the_folder(spoken: Workbench) -> None:
     """By the runs of the same model, once they are long enough to tell."""
     more = [*ROWS, *({"id": f"new{number}", "text": TEXTS[1] * 9} for number in range(4))]

@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from workbench import Store, as_jsonl
+from workbench import Result, Store, as_jsonl
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -33,12 +34,8 @@ TOLD = "warning: Triton does not work ("
 NO_COMPILER = {"CC": "/bin/false"}  # and a cache that holds nothing
 
 
-class Done(NamedTuple):
-    """What a process answered."""
-
-    code: int
-    out: str
-    err: str
+@dataclass(frozen=True)
+class Done(Result):
     folder: Store
 
     @property

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -38,6 +38,7 @@ THREE: list[dict[str, str]] = [
 UP_TO_A_SECOND = ("--max-seconds", 1)
 
 Rows = Sequence[Mapping[str, Any]]
+Answer = TypeVar("Answer", bound="Result")
 MakeCheckpoint = Callable[..., Path]
 # What commands made that `run_once` ran -> its copy, and the folder that it was made in.
 _KEPT: dict[tuple[object, ...], tuple[Path, Path]] = {}
@@ -61,7 +62,7 @@ class Result:
         """Stdout as the one JSON document it must be."""
         return json.loads(self.out)
 
-    def expect(self, code: int, *errors: str, out: str | Sequence[str] = ()) -> Result:
+    def expect(self: Answer, code: int, *errors: str, out: str | Sequence[str] = ()) -> Answer:
         """Require an exit code, texts in stderr and one or more in stdout; returns this result."""
         assert self.code == code, self
         for text in errors:

@@ -393,7 +393,7 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
     asked, room = batch.rows, fit(batch.rows)
     if not loaded.is_batch_chosen and asked > BATCH_CUDA:
-        # Twice the default is not worth fewer lanes of the vocoder, or a full device.
+        # Twice the default is not worth fewer frames of the vocoder, or a full device.
         is_ample = room == Room(asked, model.work_choices[0]) and 2 * asked * slot_bytes <= free
         if not is_ample:
             asked, room = BATCH_CUDA, fit(BATCH_CUDA)
@@ -409,7 +409,7 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
         batch.halve()
     model.choose_work(room.choice)
     log.debug(
-        "%s free; %s per slot; buffers for up to %d lanes take %s",
+        "%s free; %s per slot; buffers for up to %d frames at a time take %s",
         shown_size(free),
         shown_size(slot_bytes),
         room.choice,

@@ -56,7 +56,10 @@ def read_cast(path: Path) -> Cast:
     file = TomlFile(path)
     tables: dict[str, tuple[str, ...]] = {}
     group = file.values.get(GROUP, {})
-    is_group = isinstance(group, dict) and all(isinstance(value, dict) for value in group.values())
+    is_group = isinstance(group, dict) and all(
+        isinstance(value, dict) or ALIASES.get(name, name) not in FIELDS
+        for name, value in group.items()
+    )
     for name in file.values:
         if name == GROUP and is_group:
             continue
@@ -84,6 +87,8 @@ def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
     values: Any = file.values
     for key in keys:
         values = values[key]
+    if isinstance(values, str):
+        values = {"voice": values}
     if not isinstance(values, dict):
         raise UsageError(
             f"{file.place(*keys)}: {keys[-1]!r} is not a table",

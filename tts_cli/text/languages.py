@@ -123,7 +123,8 @@ _SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures th
 
 
 def _has_noun(behind: str, free: str) -> bool:
-    found = re.match(rf"[{_SPACES}]([^\W\d_]+)", behind)
+    """Return whether a noun follows, perhaps behind another number: 1 ou 2 injections."""
+    found = re.match(rf"(?:[{_SPACES}](?:{free}) [0-9]+)?[{_SPACES}]([^\W\d_]+)", behind)
     return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 
 
@@ -162,7 +163,7 @@ def rules_of(language: str) -> tuple[Rule, ...]:
 
     def read(match: re.Match[str]) -> str | None:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
-        if match["sign"].endswith("€"):
+        if match["sign"].strip(_SPACES) in ("€", writing.euros or "€"):
             return _amount(writing, words, before, after or "00")
         if writing.ordinals and re.match(writing.ordinals, before + match["behind"]):
             return None
@@ -219,13 +220,15 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
     )
     near = (
-        rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<!\b0[0-9] )(?<![0-9][.,:/\u2013-])"
+        rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<!\b0[0-9] )(?<![0-9][.,:/\u2013'\u2019-])"
         r"(?<![-+\u2212])"
     )
     far = (
-        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013'\u2019-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?![{_SPACES}][-\u2013][{_SPACES}][0-9.,]{{1,9}}[{_SPACES}]?[{_SIGNS}])"
         rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
     )
-    sign = rf"(?P<sign>[{_SPACES}]?(?:%|€(?!/))|)"
+    in_words = rf"|(?<=,[1-9][0-9])[{_SPACES}]{writing.euros}" if writing.euros else ""
+    sign = rf"(?P<sign>[{_SPACES}]?(?:%|€(?!/)){in_words}|)"
     pattern = rf"{edge}{near}(?P<it>{number}{sign}){behind}{far}"
     return (Rule(_PHONE, dialled, needs="[+0-9][0-9][0-9)]*[ /-]"), Rule(pattern, read, re.DOTALL))

@@ -119,17 +119,30 @@ def test_fewer_lanes_take_less_and_sound_alike(real: Vocoder) -> None:
     """Where memory is short. Graphs that are there already are not counted again."""
     rows = rows_of([300, 125, 290, 64, 280, 250, 299, 310] * 2)
     runner, lanes = packed(real, FakeCapturer())
-    needs = {count: lanes.work_bytes(count) for count in lanes.lane_choices}
-    assert list(needs) == [4, 2, 1]
-    assert needs[4] == real.work_bytes(4 * LANE_FRAMES) + real.work_bytes(2 * LANE_FRAMES)
-    assert needs[4] == pytest.approx(2 * needs[2], rel=1e-4)
-    lanes.use_lanes(2)
+    needs = {count: lanes.work_bytes(count) for count in lanes.work_choices}
+    assert list(needs) == [4096, 2048, 1024, 512]
+    assert needs[4096] == real.work_bytes(4096) + real.work_bytes(2048)
+    assert needs[4096] == pytest.approx(2 * needs[2048], rel=1e-4)
+    assert needs[512] == real.work_bytes(512) + real.work_bytes(384)
+    lanes.use_work(2048)
     record(runner, 16, 310)
     assert max(key[0] for key in lanes.whole.keys) == 2
     assert_close(runner.decode(rows), alone(real).decode(rows))
     assert lanes.whole.stats.misses == 0
-    assert lanes.work_bytes(2) == real.work_bytes(LANE_FRAMES)
-    assert lanes.work_bytes(4) == needs[4]
+    assert lanes.work_bytes(2048) == real.work_bytes(1024)
+    assert lanes.work_bytes(4096) == needs[4096]
+
+
+@torch.inference_mode()
+def test_half_a_lane_takes_half_the_memory_and_sounds_alike(real: Vocoder) -> None:
+    """With 8 GB, full lanes left room for 16 rows of 0.6B at a time, not 32."""
+    rows = rows_of([300, 125, 290, 700, 64, 280, 5, 310])
+    runner, lanes = packed(real, FakeCapturer())
+    lanes.use_work(512)
+    record(runner, 32, 700)
+    assert lanes.whole.keys[0] == (1, 512)
+    assert_close(runner.decode(rows), alone(real).decode(rows))
+    assert lanes.whole.stats.misses == 0
 
 
 @torch.inference_mode()

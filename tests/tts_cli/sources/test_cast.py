@@ -57,6 +57,15 @@ def test_characters(tmp_path: Path) -> None:
     assert len(facts["sha256"]) == 64
 
 
+def test_a_voice_alone_needs_no_table(tmp_path: Path) -> None:
+    """Anna = "clara" was refused."""
+    cast = read_cast(write(tmp_path, 'Anna = "clara"\n[characters]\n"Old Tom" = "arthur"\n'))
+    assert {name: row.voice for name, row in cast.characters.items()} == {
+        "Anna": "clara",
+        "Old Tom": "arthur",
+    }
+
+
 def test_a_group_by_itself_may_be_a_name(tmp_path: Path) -> None:
     cast = read_cast(write(tmp_path, '[characters]\nvoice = "clara"\n'))
     assert list(cast.characters) == ["characters"]

@@ -44,6 +44,12 @@ def test_what_older_programs_write(
     assert source.facts()[0]["encoding"] == encoding
 
 
+def test_croatian_is_not_western(make_source: MakeSource) -> None:
+    # It was read as cp1252: "Neæe doæi kuæi".
+    lines = ["Neće doći kući.", "Đino, dođi ovamo!", "Tko će to srediti?", "Možda noću."]
+    assert texts(make_source("\n".join(lines * 3).encode("cp1250"), "m.txt")) == lines * 3
+
+
 @pytest.mark.parametrize(
     "text", ["café", "I don’t know", "L'élève a très bien répondu", "Não há razão", "Größe"]
 )

@@ -40,6 +40,7 @@ LISTS = [
     ("metadata.csv", "{n}|{t}|"),
     ("train.txt", "w/{n}.wav|{t}|{i}"),  # StyleTTS2
     ("train.txt", "w/{n}.wav|{t}|200{i}"),
+    ("slicer_opt.list", "/data/{n}.wav||EN|{t}"),  # GPT-SoVITS without speakers
     ("train.txt", "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1"),  # Bert-VITS2, with its readings
     ("meta.lst", "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav"),  # seed-tts-eval, with the truth
 ]
@@ -256,3 +257,16 @@ def test_fields_inside_of_objects(tmp_path: Path) -> None:
     (bad,) = read(path, map="body.ref_audio=ref_audio", extra="drop")
     assert isinstance(bad, BadRow)
     assert "is a URL" in bad.message
+
+
+def test_one_line_with_a_cell_too_many_does_not_make_a_list_a_table(tmp_path: Path) -> None:
+    # Its first line was then split at commas and taken for a header.
+    lines = [f"ann_{n}|Well, it is {n}.|Well, it is {n}." for n in range(20)]
+    path = tmp_path / "metadata.csv"
+    path.write_text("\n".join([*lines, "ann_x|So, no.||So, no."]))
+    *rows, odd = read(path)
+    assert {row.text for row in rows if isinstance(row, Row)} == {
+        f"Well, it is {n}." for n in range(20)
+    }
+    assert isinstance(odd, BadRow)
+    assert "has 4 cells, but the list has 3" in odd.message

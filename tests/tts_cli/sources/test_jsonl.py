@@ -176,6 +176,13 @@ def test_a_row_without_a_text_names_what_may_be_one(make_source: MakeSource) -> 
         (bad,) = read_rows(source)
         assert isinstance(bad, BadRow)
         assert bad.message == f"has no text; {words}"
+    answer = {
+        "status": "COMPLETED",
+        "results": {"items": [{"id": 0}], "lines": [{"transcript": "Hi."}]},
+    }
+    (bad,) = read_rows(make_source(json.dumps(answer), "m.json"))
+    assert isinstance(bad, BadRow), "the status of a service's answer was a row"
+    assert "transcript=text" in bad.message
     events = [None, {"id": 1, "pages": [{"list": [{"code": 401, "parameters": ["Hi."]}]}]}]
     (bad,) = read_rows(make_source(json.dumps({"events": events}), "Map001.json"))
     assert isinstance(bad, BadRow)
@@ -192,3 +199,13 @@ def test_two_objects_in_a_line(make_source: MakeSource) -> None:
     (bad,) = read_rows(make_source('{"text": "One."} {"text": "Two."}\n'))
     assert isinstance(bad, BadRow)
     assert bad.message.endswith("write one object per line")
+
+
+def test_the_words_of_a_transcript_are_not_read_besides_its_sentences(
+    make_source: MakeSource,
+) -> None:
+    # All of it was read twice, the first time word by word.
+    words = [{"text": word} for word in ("Mind", "the", "step.", "No.")]
+    parts = {"utterances": [{"text": "Mind the step."}, {"text": "No."}], "notes": [{"text": "A."}]}
+    rows = list(read_rows(make_source(json.dumps({"words": words, **parts}), "m.json")))
+    assert [row.text for row in rows] == ["Mind the step.", "No.", "A."]

@@ -125,3 +125,13 @@ def test_a_key_that_occurs_again_is_no_text(make_source: MakeSource) -> None:
     content = "a_1: One.\na_1: Two.\na_2: Three.\na_3: Four.\n"
     rows = rows_of(make_source(content, "m.txt"))
     assert [(row.id, row.text) for row in rows[:2]] == [("a_1", "One."), ("a_1", "Two.")]
+
+
+def test_keys_of_skyrim_are_not_read_and_may_be_equal(make_source: MakeSource) -> None:
+    lines = ["$ALL\tThe lamp is lit.", "$ Take It\t\tMind the step.", "$All\tWe wait.", "$NONE\t"]
+    source = make_source("\r\n".join(lines), "Mod_ENGLISH.txt")
+    object.__setattr__(source.columns, "extra", "keep")
+    rows = rows_of(source)
+    assert [row.text for row in rows] == TEXTS
+    assert [row.id for row in rows] == IDS
+    assert [row.extra for row in rows] == [{"key": key} for key in ("ALL", "Take It", "All")]

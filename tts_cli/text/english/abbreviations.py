@@ -29,11 +29,15 @@ ANYWHERE: dict[str, str] = _TABLES["anywhere"]
 _CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
 _LOUD_TITLE = one_of(title.upper() for title in TITLES if title != "st")
 _NAME = re.compile(rf"(?:[A-Z{MASK}][^ ]*|[0-9](?:st|nd|rd|th)|[&)]|\b(?:and|of)),? $")
-_NEXT_NAME = rf"(?= (?:[{script('latin_capitals')}]|\0))"
+_NEXT_NAME = (
+    rf"(?= (?:(?:{'|'.join(_TABLES['cues']['particles'])}) )?(?:[{script('latin_capitals')}]|\0))"
+)
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
 _NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
 _CAPITAL_BEFORE = re.compile(rf"[A-Z][a-z\u2019']{{1,20}} $|{_NUMBERED_STREET.pattern}")
 _EDITION = re.compile(rf"(?:[0-9{MASK}](?:st|nd|rd|th)?|[Rr]ev\.|[a-z](?:st|nd|rd|th)) $")
+# Titles that are also written without a full stop.
+UNDOTTED = ("mr", "mrs", "ms", "dr", "prof", "mt", "st", "fr", "lt", "lieut", "capt", "sgt", "rev")
 TAIL = 90  # characters before a match that rules examine
 
 
@@ -81,6 +85,20 @@ _WORDS = (
 )
 
 RULES = (
+    says(  # Smith v. 150 Realty, LLC
+        r"(?:(?<=[a-z] )|(?<=[a-z]\. )|(?<=[A-Z]{2} ))v\.(?= (?:[0-9]{1,5} )?[A-Z])",
+        "versus",
+        needs=r" v\. ",
+    ),
+    says(r"\bca(?= [0-9])", "circa", needs="ca [0-9]"),
+    Rule(
+        r"(?<=[0-9](?:st|nd|rd|th) )(?:inst|ult|prox)\.",
+        lambda match: (
+            {"i": "instant", "u": "ultimo", "p": "proximo"}[match.group()[0]]
+            + "." * ends_sentence(match)
+        ),
+        needs=r"[0-9](?:st|nd|rd|th) (?:inst|ult|prox)\.",
+    ),
     Rule(
         rf"(?<![\w./])(?<!Civ\. |rim\. |App\. )(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.)"
         rf" ?(?=[0-9#{MASK}])",
@@ -92,11 +110,10 @@ RULES = (
         Rule(
             rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title
         ),
-        Rule(rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}", _title),
+        Rule(rf"(?<![\w.])(?P<{PIECE}>{one_of(map(str.title, UNDOTTED))}){_NEXT_NAME}", _title),
         Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.(?!\w)|(?=,| [A-Z0-9]|$))", _street),
         Rule(rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)", _anywhere),
-        looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
+        looks_up(rf"(?<![\w./]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
     ),
-    says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus", needs=r" v\. "),
     says(r"(?<!\w)w/ ?(?=\w)(?!(?:w|v|vol)\b)", "with ", needs="w/"),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
+from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, to, year
 from tts_cli.text.normalized_text import MASK
 from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
 from tts_cli.text.tables import load_table
@@ -34,6 +34,8 @@ _LEFT = r"(?<![\w/])"
 _SHORT_YEAR = f"(?P<year>{_YEAR}|[0-9]{{2}})"
 _GOES_ON = re.compile(" [a-z]")
 _NEXT_SENTENCE = re.compile(" [A-Z]")
+_DAY_FIRST = re.compile(r"(?<![\w/])(?:1[3-9]|2[0-9]|3[01])/(?:0?[1-9]|1[0-2])/[0-9]{2}")
+_CHANGED = re.compile(rf"\b{one_of(load_table('english')['cues']['changed'])}")
 
 
 def _day(written: str) -> str | None:
@@ -97,11 +99,19 @@ def _day_first(match: re.Match[str]) -> str | None:
 def numeric(match: re.Match[str]) -> str | None:
     """10/3/1999, 25/12/1999, 3.10.1999, 1999-10-03, and 10/3 where only a date fits."""
     month, day = int(match["month"]), int(match["day"])
-    if match.groupdict().get("sep") in ("/", "-") and month > 12:
+    is_dashed = match.groupdict().get("sep") in ("/", "-")
+    if is_dashed and (month > 12 or (day <= 12 and _DAY_FIRST.search(match.string))):
         month, day = day, month
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
     return f"{NAMES[month - 1]} {ordinal(day)}{_year_of(match, ', ')}"
+
+
+def _short(match: re.Match[str]) -> str | None:
+    """10/3; None where a quantity changes by 1/3."""
+    is_share = match["month"] in ("1", "2", "3") and match["day"] in ("2", "3", "4", "8", "10")
+    before = match.string[max(0, match.start() - 60) : match.start()]
+    return None if is_share and _CHANGED.search(before) else numeric(match)
 
 
 def _decade(match: re.Match[str]) -> str | None:
@@ -116,11 +126,14 @@ def _years(match: re.Match[str]) -> str | None:
     first, last = match["first"], match["last"]
     if first[2:] == "99" and last == "00":
         last = str(int(first) + 1)
+    if "/" in match.group() and len(last) == 1 and int(last) != int(first[-1]) + 1:
+        return None  # 1660/4 is no year
     if int(last) <= int(first[-len(last) :]):
         is_month = len(last) == 2 and 1 <= int(last) <= 12 and "-" in match.group()
         return f"{NAMES[int(last) - 1]} {year(int(first))}" if is_month else None
     said = f"oh {year(int(last))}" if last[0] == "0" else year(int(last))
-    return f"{year(int(first))} to {said}"
+    join = " " if "/" in match.group() and len(last) == 1 else to(match)
+    return f"{year(int(first))}{join}{said}"
 
 
 def _one_year(match: re.Match[str]) -> str:
@@ -137,6 +150,32 @@ RULES: tuple[Rule, ...] = (
         rf"(?={_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?!\w))",
         lambda _: " to ",
         needs="[0-9] [-\u2013] [A-Z]",
+    ),
+    Rule(  # 30 May - 1 June
+        rf"{_LEFT}{_DAY} {_MONTH}(?:,? {_YEAR})?(?P<{PIECE}> [-\u2013] )(?={_DAY} {_MONTH})",
+        lambda _: " to ",
+        needs="[a-z0-9.] [-\u2013] [0-3]?[0-9](?:st|nd|rd|th)? [ADFJMNOSadfjmnos]",
+    ),
+    Rule(
+        rf"\b(?:from|between) (?P<{PIECE}>{_DAY})"
+        rf"(?= (?:to|and|until) (?:the )?{_DAY}(?: of)? {_MONTH})",
+        lambda match: f"the {_day(match[PIECE])}" if _day(match[PIECE]) else None,
+        needs="(?:from|between) [0-9]",
+    ),
+    *where(
+        "[0-9](?:st|nd|rd|th|[ap]m)? [-\u2013] [0-9]",
+        Rule(  # 26th - 29th May · 10am - 4pm · 10:00 - 16:00
+            rf"(?:(?<=[0-9](?:st|nd|rd|th))(?= [-\u2013] {_DAY}(?: of)? {_MONTH})"
+            r"|(?<=[0-9][ap]m)(?= [-\u2013] [0-9]{1,2}(?:[:.][0-9]{2})? ?[ap]m)"
+            r"|(?<=[0-9])(?= [-\u2013] [0-9.]{1,6} ?(?:[mk]?g|ml|[kcm]m|mph|%|°)(?!\w))"
+            r"|(?<=[0-9][:.][0-9]{2})(?= [-\u2013] [0-9]{1,2}[:.][0-9]{2}(?![\w:.])))"
+            r" [-\u2013] ",
+            lambda _: " to ",
+        ),
+        Rule(
+            rf"(?<![\w-])(?P<first>{_YEAR})(?P<{PIECE}> [-\u2013] )(?P<last>{_YEAR})(?![\w-])",
+            lambda match: " to " if match["first"] < match["last"] else None,
+        ),
     ),
     Rule(
         rf"{_LEFT}(?P<year>(?:19|20)[0-9]{{2}})(?P<month>0[1-9]|1[0-2])"
@@ -184,7 +223,7 @@ RULES: tuple[Rule, ...] = (
         Rule(
             rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}"
             r"(?! (?:to [0-9]|points?|of|pct|per|percent)\b)",
-            numeric,
+            _short,
             re.IGNORECASE,
         ),
     ),
@@ -233,7 +272,7 @@ RULES: tuple[Rule, ...] = (
         Rule(r"(?<!\w)['\u2018\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
     ),
     Rule(
-        rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
+        rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{1,2}}){_RIGHT}",
         _years,
         needs="[0-9][-/\u2013][0-9]",
     ),

@@ -50,7 +50,7 @@ _SECRET_NUMBER = (
 _EMERGENCY, _EMERGENCY_CUES = one_of(_NAMES["emergency"]), one_of(_NAMES["emergency_cues"])
 _MODELS = one_of(_NAMES["with_plural"])
 _MESSAGE = re.compile(rf"\b{any_case(_CUES['message'])}\b")
-_OLD_PRICES = re.compile(r"[0-9]s\.(?:,| [0-9]{1,2}d\b| [a-z])")
+_OLD_PRICES = re.compile(r"[0-9]s\.(?:,| [0-9]{1,2}d\b| [a-z])|£[0-9,]{1,9} [0-9]{1,2}s\.")
 _PAID = re.compile(rf"\b{one_of(_CUES['paid'])}\b")
 _LASTING = re.compile(rf"\b{one_of(_CUES['lasting'])} $")
 _LEFT = r"(?<![\w+-])"
@@ -131,11 +131,14 @@ def _short_code(match: re.Match[str]) -> str | None:
     return _digits(match)
 
 
+def _pence(match: re.Match[str]) -> str:
+    is_end = match.group().endswith(".") and ends_sentence(match)
+    return f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}{'.' * is_end}"
+
+
 def _shillings(match: re.Match[str]) -> str:
     """Old prices: 8s. 6d. is eight shillings six pence."""
-    pence = f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}"
-    is_end = match.group().endswith(".") and ends_sentence(match)
-    return f"{counted(match['shillings'], 'shilling')} {pence}" + "." * is_end
+    return f"{counted(match['shillings'], 'shilling')} {_pence(match)}"
 
 
 def _old_price(match: re.Match[str]) -> str | None:
@@ -146,7 +149,8 @@ def _old_price(match: re.Match[str]) -> str | None:
         is_end = ends_sentence(match)
         return counted(match["shillings"], "shilling") + "." * is_end
     before = match.string[max(0, match.start() - 12) : match.start()]
-    return match.group() if _PAID.search(match.string) and not _LASTING.search(before) else None
+    is_price = int(match["shillings"]) < 20 or _PAID.search(match.string)
+    return match.group() if is_price and not _LASTING.search(before) else None
 
 
 def _plural_model(match: re.Match[str]) -> str:
@@ -222,6 +226,7 @@ RULES = (
         ),
         Rule(r"(?<![\w.,$£€-])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
     ),
+    Rule(r"(?<![\w.,$£€-])(?P<pence>[0-9]{1,2})d\.(?!\w)", _pence, needs=r"[0-9]d\."),
     Rule(
         rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
         lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",
@@ -231,6 +236,12 @@ RULES = (
         rf"\b{_BOOK}\.? (?P<{PIECE}>{_VERSES}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
         lambda match: _verses(match[PIECE]),
         needs=":",
+    ),
+    Rule(
+        rf"\b{_BOOK}\.? (?P<{PIECE}>[0-9]{{1,3}}\.[0-9]{{1,3}}{DASH}[0-9]{{1,3}})"
+        rf"{_RIGHT}",
+        lambda match: _verses(match[PIECE].replace(".", ":")),
+        needs=rf"\.[0-9]{{1,3}}{DASH}",
     ),
     *where(
         f"{DASH}[0-9]",
@@ -269,6 +280,12 @@ RULES = (
         Rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
     ),
     Rule(_SECRET_NUMBER, _digits, needs="[0-9]{3}"),
+    Rule(rf"\b(?:ISO|IEC|RFC|DIN|EN) (?P<{PIECE}>[0-9]{{5}}){_RIGHT}", _digits, needs="[0-9]{5}"),
+    Rule(
+        r"\b1[-:]1(?P<many>s)?(?= (?:with|meeting|call|chat|session|conversation)|(?<=s)(?!\w))",
+        lambda match: f"one on one{match['many'] or ''}",
+        needs="1[-:]1",
+    ),
     Rule(
         rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}",
         _digits,
@@ -281,6 +298,10 @@ RULES = (
             rf"(?<!\w)(?![0-9]{{1,2}}E[0-9]\b)(?P<low>{SIGN}[0-9]{{1,9}}(?:\.[0-9]{{1,20}})?)[eE]"
             rf"(?P<sign>[-+\u2212])?(?P<power>[0-9]{{1,3}}){_RIGHT}(?!\()",
             _exponent,
+        ),
+        Rule(  # 1920x1080
+            r"(?<![\w,.])(?P<wide>[0-9]{3,4})x(?P<high>[0-9]{3,4})(?![\w.,])",
+            lambda match: f"{code(match['wide'])} by {code(match['high'])}",
         ),
         Rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),
     ),

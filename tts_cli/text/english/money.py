@@ -47,7 +47,7 @@ _PER = (
 )
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}(?:(?P=currency){SPACE}?)?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
-_AGAIN = r"(?P<again>[ -]dollars?\b)?"  # $5 million dollars
+_AGAIN = r"(?P<again>[ -](?:dollar|euro|pound|buck)s?\b)?"  # $5 million dollars
 
 
 def _coins(written: str, names: list[str]) -> str | None:
@@ -80,6 +80,10 @@ def _price(match: re.Match[str]) -> str:
     if groups.get("count"):
         per = f" per {whole(match['count'])}"
     is_adjective = is_before_noun(match) or _ADJECTIVE.match(match.string, match.end()) is not None
+    before = match.string[max(0, match.start() - 30) : match.start()]
+    is_adjective = is_adjective or (
+        _SEVERAL.search(before) is not None and _PRICED.match(match.string, match.end()) is not None
+    )
     if "-" in "".join(written):
         is_adjective = is_adjective or NOUN.match(match.string, match.end()) is not None
     is_adjective = is_adjective or (groups.get("again") or "").endswith("r")
@@ -92,6 +96,8 @@ def _price(match: re.Match[str]) -> str:
             )
             return f"{minus}{said}{per}"
     said = amount(low)
+    if is_adjective and not (high or scale or one or per) and (cents := _CENTS.fullmatch(low)):
+        return f"{minus}{whole(cents[1])} {names[0]} {cardinal(int(cents[2]))}"
     if one and one != scale:
         said += f" {SCALES[one]}"
     said += (f" to {amount(high)}" if high else "") + (f" {SCALES[scale]}" if scale else "")
@@ -100,12 +106,28 @@ def _price(match: re.Match[str]) -> str:
 
 
 _POINTED = re.compile(POINTED)
+# two $100 prizes · the $60 and $100 rewards
+_SEVERAL = re.compile(
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|several|many|[Ee]ach|[Ee]very"
+    r"|[Tt]he(?: [$£€][0-9,.]{1,9},? (?:and|or))?) $"
+)
+_PRICED = re.compile(rf"(?:,? (?:and|or) [$£€][0-9,.]{{1,9}})?{NOUN.pattern}")
+_CENTS = re.compile(r"([1-9][0-9]{0,3})\.([1-9][0-9])")  # the $9.50 price
 _UNSURE = re.compile("[0-9]+,[0-9]{1,2}")
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 
 _SIGNS = "$¢" + "".join(key for key in CURRENCIES if len(key) == 1)
 RULES = where(
     f"[{_SIGNS}DFPRY](?:(?<=[{_SIGNS}])|(?<=USD|EUR|GBP|JPY|CHF))",
+    Rule(  # between £1.7 and £1.8 billion
+        rf"(?:(?<=between )|(?<=from ))(?P<currency>{_CURRENCY})(?P<low>{AMOUNT})"
+        rf"(?= (?:and|to) (?P=currency)(?P<high>{AMOUNT}){SPACE}(?:{_MANY})\b)",
+        lambda match: (
+            amount(match["low"])
+            if float(plain(match["low"])) < float(plain(match["high"]))
+            else None
+        ),
+    ),
     Rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_AGAIN}{_PER}", _price),
     Rule(
         rf"{START}(?P<low>{PRICE})(?:{DASH}(?P<high>{PRICE}))?"

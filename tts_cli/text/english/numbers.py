@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tts_cli.text.english.dates import WEEKDAYS
 from tts_cli.text.english.money import SCALES
 from tts_cli.text.english.words import (
     AMOUNT,
@@ -26,16 +27,19 @@ from tts_cli.text.english.words import (
     ordinal,
     quantity,
     spelled,
+    to,
     whole,
 )
 from tts_cli.text.normalized_text import MASK
-from tts_cli.text.rule import Rule, one_of, where
+from tts_cli.text.rule import Rule, one_of, says, where
 from tts_cli.text.tables import load_table
 
 _MONEY: list[str] = load_table("units")["money_words"].split()
 _CUES: dict[str, list[str]] = load_table("english")["cues"]
 _RATED = re.compile(one_of(_CUES["rated"]), re.IGNORECASE)
 _CALCULATED = rf"(?: of\b| ?[=*+\u00d7]| [-\u2212<>] |{MASK})"
+_DAYS = tuple(f"{day} " for day in set(WEEKDAYS.values()))
+_LAW = re.compile(r"(?:\b[A-Z]{2,6}|§) \Z")
 MAX_DIGITS = 40  # more are left as written
 
 _POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
@@ -48,7 +52,8 @@ _COUNTED = (
 
 
 def _ordinal(match: re.Match[str]) -> str:
-    return ordinal(int(match["number"].replace(",", "")))
+    the = "the " if match.string.endswith(_DAYS, 0, match.start()) else ""  # Monday 24th
+    return the + ordinal(int(match["number"].replace(",", "")))
 
 
 def _range(match: re.Match[str]) -> str | None:
@@ -60,7 +65,17 @@ def _range(match: re.Match[str]) -> str | None:
 
 
 def _ratio(match: re.Match[str]) -> str:
-    return f"{quantity(match['low'])} to {quantity(match['high'])}"
+    return f"{quantity(match['low'])}{to(match)}{quantity(match['high'])}"
+
+
+def _pair(match: re.Match[str]) -> str:
+    """A ratio, but the section of a law (RSA 629:1) or minutes and seconds (62:20) without "to"."""
+    low, high = match["low"], match["high"]
+    if _LAW.search(match.string, max(0, match.start() - 8), match.start()):
+        return f"{whole(low)}, {whole(high)}"
+    if low.isdecimal() and int(low) > 24 and len(high) == 2 and int(high) < 60:
+        return _ratio(match) if int(low) + int(high) == 100 else f"{whole(low)} {whole(high)}"
+    return _ratio(match)
 
 
 def _minus(match: re.Match[str]) -> str:
@@ -133,6 +148,12 @@ COMPOUND = (
         lambda match: whole(match.group()),
         needs=f"[0-9]{{4}}{SPACE}[a-z]",
     ),
+    says(r"(?<=[0-9])\.x(?!\w)", " point x", needs=r"[0-9]\.x"),
+    Rule(  # C5-C9
+        rf"{START}(?P<letter>[A-Z])(?P<low>[0-9]{{1,3}}){DASH}(?P=letter)(?P<high>[0-9]{{1,3}})(?!\w)",
+        lambda match: " to ".join(f"{match['letter']} {code(match[n])}" for n in ("low", "high")),
+        needs=f"[0-9]{DASH}[A-Z]",
+    ),
     # 16M examples
     Rule(
         rf"{NO_PRICE}(?P<low>{AMOUNT})M(?= [a-z]{{3,20}}s\b)",
@@ -179,8 +200,9 @@ COMPOUND = (
             _ratio,
         ),
         Rule(
-            rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])",
-            _ratio,
+            rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}(?:\.[0-9]{{1,2}})?):(?P<high>[0-9]{{1,3}})"
+            r"(?![\w:]|[.,/-][0-9])",
+            _pair,
         ),
         Rule(
             rf"{START}(?P<first>[0-9]{{1,3}}):(?P<then>[0-9]{{1,3}}){DASH}(?P<last>[0-9]{{1,3}})"
@@ -233,7 +255,7 @@ COMPOUND = (
 )
 RULES = (
     Rule(
-        r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
+        r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?|[A-Z]?[a-z]{6,12}[0-9]|[0-9]{1,2}[A-Z]?[a-z]{7,12}"
         r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
         r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
         _mixed,

@@ -63,5 +63,8 @@ RULES = where(
         rf"(?P<{PIECE}>[IVX]{{1,8}})(?!\w)",
         _rank,
     ),
+    Rule(  # Stanley R. West, II, was
+        rf"(?:[A-Z][a-z]{{1,20}} |[A-Z]\. )[A-Z][a-z]{{1,20}}, (?P<{PIECE}>I{{2,3}}|IV)(?=,)", _rank
+    ),
     Rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w|(?<= [VX])\. [A-Z])", _rank),
 )

@@ -68,7 +68,10 @@ _WORDS = frozenset(
     form
     for word in (
         *(f"{word}." for word in (*abbreviations.TITLES, *abbreviations.STREETS)),
-        *("mr", "mrs", "ms", "prof", "mt"),
+        *abbreviations.UNDOTTED,
+        "inst.",
+        "ult.",
+        "prox.",
         *abbreviations.STREETS,
         *abbreviations.BEFORE_WORDS,
         *abbreviations.ANYWHERE,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from unicodedata import normalize
 
+from tts_cli.text.english.money import PERIODS
 from tts_cli.text.english.words import SAID_SIGNS, quantity, whole
 from tts_cli.text.normalized_text import MASK
-from tts_cli.text.rule import Rule, looks_up, says, where
+from tts_cli.text.rule import Rule, looks_up, one_of, says, where
 from tts_cli.text.tables import load_table
 
-_BEFORE, _BEHIND = rf"(?<=[\w{MASK})\]])", rf"(?=[\w{MASK}(\[])"
+_BEFORE = rf"(?<=[\w{MASK})\]])"
+_BEHIND = rf"(?=[\w{MASK}(\[\u201c\u2018]|[-\u2212\u2013][0-9{MASK}])"
 _NUMBER = rf"(?=[.$£€]?[0-9{MASK}])"
 
 BETWEEN: dict[str, str] = load_table("english")["between_words"]
@@ -31,7 +33,12 @@ def _between(match: re.Match[str]) -> str | None:
 
 _LOOSE = ">*\u2212"
 _TERM = re.compile(rf"[0-9{MASK}]|(?<!\w)[A-Za-z] \S |\S [A-Za-z](?!\w)")
+_KEYS = {"Ctrl": "Control", "Cmd": "Command"}
+_UNKNOWN = re.compile(
+    rf"[0-9{MASK}]x (?:squared|cubed|plus|minus|equals)\b|(?<!\w)[a-z] = "
+)  # 2x and 3x squared
 RULES: tuple[Rule, ...] = (
+    says(rf" ?\+/[-\u2212\u2013=] ?(?=[0-9{MASK}])", " plus or minus ", needs=r"\+/"),
     *where(
         f"[0-9½¼¾{MASK}] ?x",
         says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
@@ -42,7 +49,19 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     says(r"(?<!\w)&c\b(?!\.)", "et cetera", needs="&c"),
-    says(rf"(?<=[\w{MASK}])(?! &[a-z]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and ", needs="&"),
+    *where(
+        "&",
+        says(rf"(?<=[\w{MASK}])(?! &[a-z]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and "),
+        says(rf"(?<=[,.;)\]'\u2019\"\u201d] )&(?= [\w{MASK}])", "and"),
+    ),
+    says("[\u00ae\u2122]", "", needs="[\u00ae\u2122]"),
+    says(r"(?<!\w)C\+\+(?!\w)", "C plus plus", needs=r"C\+\+"),
+    looks_up(r"(?<=\b[CF])#(?!\w)", {"#": " sharp"}),
+    Rule(  # 12.5 BTC/block
+        rf"(?<=[0-9{MASK}] )(?P<what>[A-Za-z]{{2,20}})/(?P<per>{one_of(PERIODS)}|block)(?![\w/])",
+        lambda match: f"{match['what']} per {PERIODS.get(match['per'], match['per'])}",
+        needs=rf"[0-9{MASK}] [A-Za-z]+/",
+    ),
     *where(
         f"[0-9{MASK}] ?[-\u2013]",
         says(rf"(?<=[0-9{MASK}]) - (?=[0-9.{MASK}]{{1,20}} ?=)", " minus "),
@@ -52,10 +71,15 @@ RULES: tuple[Rule, ...] = (
         rf"(?<=[0-9{MASK}]) [/÷] (?=[0-9.{MASK}]{{1,20}} ?=)", " divided by ", needs="[/÷] [^=]+="
     ),
     says(r"(?<=[0-9][a-z]) [-\u2212] (?=[0-9])", " minus ", needs=r"[0-9][a-z] [-\u2212] [0-9]"),
-    says(
+    Rule(
         rf"(?<=[0-9{MASK}])(?<![A-Za-z][0-9])[x\u00d7](?![\w+={MASK}]| ?[-+])",
-        " times",
+        lambda match: None if _UNKNOWN.search(match.string) else " times",
         needs=rf"[0-9{MASK}][x\u00d7]",
+    ),
+    says(  # a dash for a minus
+        r"(?:(?<=[(=<>\u2264\u2265])|(?<=[=<>\u2264\u2265] ))\u2013(?=\.?[0-9])",
+        "minus ",
+        needs=r"[(=<>\u2264\u2265] ?\u2013",
     ),
     *where(
         _signs(BETWEEN),
@@ -84,7 +108,14 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {SAID_SIGNS[match.group()]}",
         needs=r"[CT][-+\u2212]",
     ),
-    says(rf"(?<=[0-9{MASK}])~(?=[-\u2212]?[0-9{MASK}])", " to ", needs="~"),
+    says(r"(?<=[A-Za-z]{2})\+(?![\w+])", " plus", needs=r"[a-z]\+"),  # Google+
+    Rule(
+        r"\b(?:Ctrl|Alt|Shift|Cmd)\+(?=\w)",
+        lambda match: f"{_KEYS.get(match.group()[:-1], match.group()[:-1])} ",
+        needs=r"(?:Ctrl|Alt|Shift|Cmd)\+",
+    ),
+    says(rf"(?<=\b[Aa] )~(?=[0-9{MASK}])", "roughly ", needs="a ~"),
+    says(rf"(?<=[0-9{MASK}])(?:~| ?\u2192 ?)(?=[-\u2212]?[0-9{MASK}])", " to ", needs="[~\u2192]"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",

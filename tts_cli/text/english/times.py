@@ -20,6 +20,7 @@ from tts_cli.text.tables import load_table
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
 _STOP = r"(?:\.(?!\w)|\b)"
+_CUES = load_table("english")["cues"]
 _HALF = rf"(?:{SPACE}?(?P<half>[ap]\. ?m{_STOP}|[AP]\.M{_STOP}|[ap]m\b|[AP]M\b))"
 _DATE = "(?P<year>[12][0-9]{3})-(?P<month>[01][0-9])-(?P<day>[0-3][0-9])"
 _ZONE = r"(?P<zone>Z|(?P<sign>[-+\u2212])(?P<off>[01][0-9]):?(?P<minutes>[0-5][0-9]))?(?!\w)"
@@ -130,7 +131,8 @@ LENGTHS = where(
         _lasting,
     ),
 )
-_MET = re.compile(rf"\b{any_case(load_table('english')['cues']['met'])}")
+_CLOCK, _TIMED = r"(?P<h0>1?[0-9]|2[0-3])\.(?P<m0>[0-5][05])", one_of(_CUES["timed"])
+_MET = re.compile(rf"\b{any_case(_CUES['met'])}")
 RULES = (
     Rule(
         r"(?<![\w.:])12[.:]00(?= (?:noon|midnight|midday)\b)",
@@ -156,6 +158,13 @@ RULES = (
             _duration,
         ),
         Rule(rf"{START}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})", _time),
+    ),
+    Rule(  # Sunday's 10.30 Mass
+        r"(?:(?<=day )|(?<=day at )|(?<=day's )|(?<=day\u2019s )"
+        rf"|{START}(?=[0-9]{{1,2}}\.[0-9]{{2}} (?:Sung )?{_TIMED}\b))"
+        rf"(?<![$£€]){_CLOCK}(?![\w%]|[.,:/-][0-9])",
+        _time,
+        needs=r"[0-9]\.[0-5][05] ",
     ),
     Rule(
         rf"{START}(?<![$£€#]){_HOUR.format(0)}"

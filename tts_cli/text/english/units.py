@@ -20,6 +20,7 @@ from tts_cli.text.english.words import (
     is_range,
     plain,
     quantity,
+    to,
     whole,
 )
 from tts_cli.text.rule import Rule, ends_sentence, one_of
@@ -52,7 +53,7 @@ _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALES = "hundred|thousand|million|billion|trillion"
 _SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES})(?![a-z]))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
-_UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
+_UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/)]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
 _THEN = "(?:/(?P<then>day|hour|week|min|h|d))?"
 _PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?{_THEN}"
@@ -64,7 +65,10 @@ _PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _LETTERS = frozenset(unit for unit in UNITS if len(unit) == 1 and unit.isupper())
 _MILLIONS = frozenset(load_table("units")["counted_by_millions"].split())
-_LETTERED = tuple(load_table("english")["cues"]["lettered"])
+_LETTERED = re.compile(  # Route 9W · seats 12A, 12C and 14F · runways in use: 09L
+    rf"(?:\b(?:{'|'.join(map(re.escape, load_table('english')['cues']['lettered']))})s?"
+    r"(?: ?[0-9]{1,3}[A-Z]?(?:[,/]| and| or| to| &))*|[Rr]unway.*)\Z"
+)
 _WORD = re.compile(r" ([A-Za-z]+)")
 _NAME = re.compile(r"(?<!\w)[A-Za-z]{2,15}-.\Z|[0-9]xs\Z")  # Tc-99m · 4x4s
 _QUOTED = re.compile('(?:^|[\\s(\\[=])["\u201c\u201e](?!\\s)[^"\u201c-\u201e]*\\Z')  # no end yet
@@ -127,7 +131,7 @@ def _measure(match: re.Match[str]) -> str | None:
     if match["count"] and match["per"] == match["unit"]:
         return None  # 8GB/16GB of memory
     name = _raised(name, match["power"]) + _rate(match)
-    said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
+    said = quantity(low) + (f"{to(match)}{quantity(high)}" if high else "") + scale
     is_one_only = is_one(low) and not (high or scale)
     is_single = is_one_only or is_before_noun(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
@@ -137,13 +141,12 @@ def _measure(match: re.Match[str]) -> str | None:
 def _is_letter(match: re.Match[str]) -> bool:
     """Return whether a capital is a letter and not a unit: Exit 12 W. toward Akron, runway 09L."""
     after = match.string[match.end() :]
-    before = match.string[max(0, match.start() - 24) : match.start()].rstrip()
+    before = match.string[max(0, match.start() - 32) : match.start()].rstrip()
     is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
     return (
         is_code
         or re.match(r"\. ?\w|-[0-9A-Z]", after) is not None
-        or "unway" in before
-        or before.endswith(_LETTERED)
+        or _LETTERED.search(before) is not None
     )
 
 
@@ -168,9 +171,12 @@ def _inches(match: re.Match[str]) -> str | None:
     """a twenty seven-inch monitor; None where the mark closes a quotation."""
     if _QUOTED.search(match.string[max(0, match.start() - 300) : match.start()]):
         return None
+    said, high = quantity(match["low"]), match["high"]
+    if high:
+        said = f"{said} to {quantity(high)}"
     if match["noun"]:
-        return f"{quantity(match['low'])}-inch"
-    return f"{quantity(match['low'])} {'inch' if is_one(match['low']) else 'inches'}"
+        return f"{said}-inch"
+    return f"{said} {'inch' if is_one(match['low']) and not high else 'inches'}"
 
 
 def _angle(match: re.Match[str]) -> str:
@@ -212,7 +218,7 @@ RULES = (
     ),
     Rule(
         rf"{START}(?<!['\u2019\u2032])(?<!['\u2019\u2032][ -])(?P<low>{FRACTION}|{AMOUNT})"
-        r"(?P<mark>[\"\u2033])"
+        rf"(?:[\"\u2033]?{DASH}(?P<high>{FRACTION}|{AMOUNT}))?(?P<mark>[\"\u2033])"
         rf"(?=(?P<noun> (?!(?:{_AFTER_INCHES})\b)[a-z])|[ ,.;)]|$)",
         _inches,
         needs=f'[0-9{PARTS}]["\u2033]',

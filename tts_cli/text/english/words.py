@@ -25,7 +25,7 @@ _INCHES = {16, 32, 64, 100, 1000}
 _PADDED = re.compile("0[0-9]")
 _SIGNS: dict[str, str] = _TABLES["fractions"]
 
-SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
+SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "\u2013": "minus ", "+": "plus "}
 # Patterns of what `quantity` reads. An amount: 1,234.5 or 1234 or .5; none starts inside another.
 SPACE = "[ \u00a0\u202f]"
 DASH = "[-\u2010\u2011\u2013]"  # a dash with spaces around it is a pause
@@ -47,11 +47,14 @@ COMMA = (
 # A point between groups, if a currency of Europe shows that it is one: 12.500 euros.
 POINTED = "[1-9][0-9]{0,2}\\.[0-9]{2}0"
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
-SIGN = r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
+SIGN = (
+    r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212]"
+    r"|(?:(?<=[=<>\u2264\u2265] )|(?<=[(=<>\u2264\u2265]))\u2013)?"
+)
 PARTS = "".join(_SIGNS)
 FRACTION = (
     rf"(?:[0-9]{{1,4}}{SPACE}?[{PARTS}]|[{PARTS}]"
-    rf"|(?:[0-9]{{1,3}}[ -])?(?!0[0-9])[0-9]{{1,3}}/[1-9][0-9]{{0,3}}(?![\w/]))"
+    rf"|(?<!/)(?:[0-9]{{1,3}}[ -])?(?!0[0-9])[0-9]{{1,3}}/[1-9][0-9]{{0,3}}(?![\w/]))"
 )
 QUANTITY = f"(?:{SIGN}(?:{FRACTION}|{AMOUNT}))"
 MEASURED = f"(?:{SIGN}(?:{FRACTION}|{PRICE}))"
@@ -196,7 +199,7 @@ def is_range(low: str, high: str, may_fall: bool = False) -> bool:
 def quantity(written: str) -> str:
     """Return a match of QUANTITY in words: an amount or a fraction, perhaps with a sign."""
     sign = SAID_SIGNS.get(written[0], "")
-    written = written.lstrip("-+\u2212")
+    written = written.lstrip("-+\u2212\u2013")
     if not written.isascii():
         written = "".join(f" {_SIGNS[char]}" if char in _SIGNS else char for char in written)
     if "/" not in written:
@@ -214,6 +217,11 @@ def counted(written: str, name: str) -> str:
     """Return a number with its unit: one second, 2.5 seconds."""
     number = written.lstrip("0") or "0"
     return f"{amount(number)} {name}{'' if is_one(number) else 's'}"
+
+
+def to(match: re.Match[str]) -> str:
+    """Return the word for the dash of a range, with spaces: "and" after "between"."""
+    return " and " if match.string.endswith("etween ", 0, match.start()) else " to "
 
 
 def has_article(match: re.Match[str]) -> bool:
