@@ -127,6 +127,10 @@ class SceneBreak(NamedTuple):
     """A break between scenes."""
 
 
+class NoTextError(ManifestError):
+    """A text has no words; the others of its folder may have some."""
+
+
 class TocEntry(NamedTuple):
     """An entry of the table of contents, at the place it points to, before the heading there."""
 
@@ -241,7 +245,7 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
     if len(chapters) > MAX_CHAPTERS:
         raise ManifestError(f"{name}: has {len(chapters)} chapters; the maximum is {MAX_CHAPTERS}")
     if not chapters and not is_chapter:
-        raise ManifestError(f"{name}: contains no text", remedy="check that this is the right file")
+        raise NoTextError(f"{name}: contains no text", remedy="check that this is the right file")
     title = None if is_marked else _book_title(found, level)
     return Book(chapters, title, warnings=tuple(builder.warnings))
 

@@ -39,10 +39,10 @@ _SLACK = 0.06  # by which the coherence of the western one may be lower
 _NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 # Signs inside of words that show a wrong encoding: of Polish, of DOS and the Mac read as Windows',
-# of Hungarian read as western, of Japanese read as Korean.
+# of Hungarian and Croatian read as western, of Japanese read as Korean.
 _NO_WORD = re.compile(
     r"[^\W\d_][±¹³¿‚„†‡ˆ‰§ƒ][^\W\d_]|[a-zß-ÿ][À-ÖØ-ÞŠŒŽŸˇ]|[a-z]õ\b|[가-힣][ㄱ-ㆎ][가-힣]"
-    r"|[◊∞░-▓]|[Łł]\d|\d[\u0370-\u04ff]\d|(?<![ｦ-ﾟ])[ｦ-ﾟ](?=[A-Za-z0-9 ])"
+    r"|[aeiou]æ[aeiou]|[◊∞░-▓]|[Łł]\d|\d[\u0370-\u04ff]\d|(?<![ｦ-ﾟ])[ｦ-ﾟ](?=[A-Za-z0-9 ])"
 )
 _JIS = re.compile(rb"\x1b\$[@B]|\x1b\([IJ]")  # ISO-2022-JP changes its set of characters
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8

@@ -41,6 +41,7 @@ _ANKI_NAMES = ("tab", "comma", "semicolon", "pipe", "space", "colon")
 _ANKI_SEPARATORS = dict(zip(_ANKI_NAMES, "\t,;| :", strict=True))
 _HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
+_MIN_USUAL = 0.9  # of lines with the usual number of cells; the others are invalid rows
 _MIN_LINES = 3  # needed to recognize a form; one path to audio is enough
 MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
@@ -118,8 +119,10 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
         is_table = not is_text or (len(header) > 1 < len(sample) and _is_even(sample, best))
         return Dialect(best) if is_table else None
     even = [one for one in "|\t" if one in separators and _is_even(sample, one)]
-    for separator in even:
-        rows = [_cells(line, separator) for line in sample]
+    for separator in filter(separators.__contains__, "|\t"):
+        rows = _usual_rows(sample, separator)
+        if not rows:
+            continue
         _require_no_names(rows, source)
         if names := _names_of(rows):
             speaker = "character" if source.rules.has_cast else ""
@@ -225,6 +228,14 @@ def _is_even(sample: list[str], separator: str) -> bool:
     return len({line.count(separator) for line in sample}) == 1 and separator in sample[0]
 
 
+def _usual_rows(sample: list[str], separator: str) -> list[list[str]]:
+    """Return the rows with the usual number of cells if nearly all lines have it, else none."""
+    ((usual, times),) = Counter(line.count(separator) for line in sample).most_common(1)
+    if not usual or times < _MIN_USUAL * len(sample):
+        return []
+    return [_cells(line, separator) for line in sample if line.count(separator) == usual]
+
+
 def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
     """Return the columns of a list without a header; () if its form is not known."""
     columns = [list(cells) for cells in zip(*rows, strict=False)]
@@ -264,8 +275,8 @@ def _is_text(cells: list[str]) -> bool:
 
 
 def _is_label(cells: list[str]) -> bool:
-    """Return whether cells may be names of speakers: short, and repeated or single words."""
-    if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
+    """Return whether cells may be names of speakers, or none: short, repeated or single words."""
+    if not all(len(cell) <= _MAX_LABEL_CHARS for cell in cells):
         return False
     return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
 

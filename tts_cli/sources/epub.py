@@ -11,13 +11,16 @@ Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY co
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
+import tempfile
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
 
 from tts_cli.errors import ManifestError
@@ -55,6 +58,7 @@ _MIN_LINKS = 3  # of a printed table of contents
 _LINK_SHARE = 0.7  # of its characters are links
 MAX_TOC = 20_000
 
+_PACKED = (".xml", ".opf", ".ncx", ".xhtml", ".html", ".htm", ".jpg", ".jpeg", ".png")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _DOCUMENTS = (
     "application/xhtml+xml",
@@ -99,10 +103,31 @@ def _leads_away(href: str) -> bool:
 _Marks = dict[str, dict[str, list[TocEntry]]]  # document -> element id -> entries for it
 
 
+def unpacked_epub(folder: Path) -> Path | None:
+    """Return the folder of an unpacked EPUB that is this one, is in its src/, or is around it."""
+    above = [folder.parent] if any(folder.glob("*.opf")) else []
+    return next(
+        (one for one in (folder, folder / "src", *above) if (one / CONTAINER).is_file()), None
+    )
+
+
+def _packed(folder: Path) -> BinaryIO:
+    """Return a temporary ZIP file with the texts and pictures of a folder, without links."""
+    packed = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
+    with zipfile.ZipFile(packed, "w", strict_timestamps=False) as archive:
+        for root, _, names in os.walk(folder):
+            for one in (Path(root, name) for name in sorted(names)):
+                if one.suffix.lower() in _PACKED and one.is_file() and not one.is_symlink():
+                    archive.write(one, one.relative_to(folder))
+    return packed
+
+
 def read_epub(path: Path) -> Book:
-    """Return the book in an EPUB file. Raises ManifestError, and SetupError without lxml."""
+    """Return the book in an EPUB file, or in the folder of an unpacked one. Raises ManifestError,
+    and SetupError without lxml.
+    """
     try:
-        file = open_plain(path)
+        file = _packed(path) if path.is_dir() else open_plain(path)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
     with file:

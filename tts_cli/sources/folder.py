@@ -1,10 +1,12 @@
 """Read a book from a file, or from a folder with one or more files per chapter.
 
-A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, or a
-`Book.txt` (Leanpub, Softcover) names the files in order. Without one, the texts at the top of the
-folder are the book, in natural order of their names; other files that look like texts are reported.
+A `SUMMARY.md` (mdBook, GitBook) in the folder or in `src/`, the `nav` of a `mkdocs.yml`, a
+`_toc.yml` (Jupyter Book), a `Book.txt` (Leanpub, Softcover) or one of `_ORDERS` names the files in
+order. Without one, the texts at the top of the folder are the book, in natural order of their
+names; other files that look like texts are reported.
 
-Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
+Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt, Jupyter Book's on its
+table of contents.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,11 +26,11 @@ from markdown_it import MarkdownIt
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, first_few
-from tts_cli.plain import open_given, open_plain
+from tts_cli.plain import open_given, open_plain, read_table
 from tts_cli.sources.archive import read_bounded
-from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
+from tts_cli.sources.chapters import Book, NoTextError, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
-from tts_cli.sources.epub import read_epub
+from tts_cli.sources.epub import read_epub, unpacked_epub
 from tts_cli.sources.ids import natural_order
 from tts_cli.sources.markdown import MarkdownReader
 from tts_cli.sources.plain import blocks, without_print
@@ -36,17 +39,30 @@ from tts_cli.text.unicode import clean_unicode
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # names of files in subfolders
 MAX_SUMMARY_BYTES = 1 << 20
-MARKDOWN = (".md", ".markdown")
+MARKDOWN = (".md", ".markdown", ".rmd", ".qmd", ".mdx")
 PLAIN = (".txt", ".text")
 DOCUMENTS = (".docx", ".html", ".htm", ".xhtml", ".pdf")
 SUMMARY = "SUMMARY.md"
 # Suffixes of texts that cannot be read, or not from a folder.
 _OTHER = re.compile(
-    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mdx|mobi|odt|org|pdf|qmd|rmd|rst|rtf"
+    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mobi|odt|org|pdf|rst|rtf"
     r"|tex|textile|typ)",
     re.IGNORECASE,
 )
 
+_DATA = Path(__file__).parent / "data"
+_FILES = read_table(_DATA / "titles.toml")["files"]
+_PLACES = tuple(
+    (place, re.compile(rf"_?(?:{words})(?![^\W\d_])", re.IGNORECASE))
+    for first, names in ((-len(_FILES["front"]), _FILES["front"]), (1, _FILES["back"]))
+    for place, words in enumerate(names, first)
+)
+# Hugo, Docusaurus, Just the Docs; a number in front matter.
+_WEIGHT = re.compile(
+    rb"^(?:weight|sidebar_position|nav_order)[ \t]*[:=][ \t]*(\d{1,8})", re.MULTILINE
+)
+_LAST = 10**9  # of files without one
+_MAX_FRONT_BYTES = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
@@ -54,6 +70,10 @@ class Texts(NamedTuple):
     files: tuple[Path, ...]
     is_summary: bool  # whether a file names them; each is a chapter then
     warnings: tuple[str, ...]
+    is_markdown: bool = False  # whether .txt files are Markdown too, as Leanpub has it
+
+
+_ALONE = Texts((), is_summary=False, warnings=())
 
 
 def texts_of(folder: Path) -> Texts:
@@ -71,7 +91,8 @@ def texts_of(folder: Path) -> Texts:
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     files = [one for one in entries if _is_text(one.name)]
     files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
-    files.sort(key=lambda one: natural_order(one.stem.casefold()))
+    weights = _weights(files)
+    files.sort(key=lambda one: (weights[one], _place(one.stem), natural_order(one.stem.casefold())))
     rest = _rest([one for one in entries if one not in files])
     remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
@@ -82,6 +103,23 @@ def texts_of(folder: Path) -> Texts:
     _require_few(folder, len(files))
     warnings = (f"{folder}: left out: {rest}; {remedy}",) if rest else ()
     return Texts(tuple(files), is_summary=False, warnings=warnings)
+
+
+def _weights(files: list[Path]) -> dict[Path, int]:
+    """Return the places that front matter gives to files, if it does for most; else 0 for each."""
+    found = {}
+    for one in files:
+        with suppress(OSError), open_plain(one) as file:
+            match = _WEIGHT.search(file.read(_MAX_FRONT_BYTES))
+            found[one] = int(match[1]) if match else _LAST
+    num_placed = sum(weight != _LAST for weight in found.values())
+    is_known = 2 * num_placed > len(files)
+    return {one: -1 if one.stem == "_index" else found.get(one, _LAST) * is_known for one in files}
+
+
+def _place(stem: str) -> int:
+    """Return where in a book a file goes by its name: below 0 at the start, above 0 at the end."""
+    return next((place for place, words in _PLACES if words.match(stem)), 0)
 
 
 def _is_text(name: str) -> bool:
@@ -133,6 +171,26 @@ def _book_links(text: str) -> _Links:
     return [(number, line) for number, line in lines if _BOOK_LINE.fullmatch(line)], ""
 
 
+def _listed_links(text: str) -> _Links:
+    """Return the names of texts in the lists of a YAML file."""
+    named = ((number, _LISTED.findall(line)) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, name) for number, names in named for name in names], ""
+
+
+def _toc_links(text: str) -> _Links:
+    """Return the files of a table of contents, which have no suffix in Jupyter Book."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _TOC_LINE.match(line):
+            found.append((number, match[1] if "." in match[1] else f"{match[1]}.md"))
+    return found, ""
+
+
+_TOC_LINE = re.compile(r"[ -]*(?:root|file):\s+[\"']?([^\s\"'#:]+)")
+_LISTED = re.compile(
+    r"(?:^\s*-\s+(?:\w+:\s+)?|[\[,]\s*|^\s*(?:part|file|href):\s+)[\"']?([^\s\"',:]+\.[qr]?md)\b",
+    re.IGNORECASE,
+)
 _YAML_VALUE = re.compile(r"(?:^\s*-|:)\s+[\"']?([^\"'#:\s][^\"'#:]*?)[\"']?\s*(?:#.*)?$")
 _BOOK_LINE = re.compile(r"[^#{\s][^{}:]*\.\w+")
 # Files that name the texts of a folder in order: mdBook and GitBook, MkDocs, Leanpub and Softcover.
@@ -140,6 +198,10 @@ _ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
     (SUMMARY, _summary_links, ()),
     (f"src/{SUMMARY}", _summary_links, ()),
     ("mkdocs.yml", _mkdocs_links, ()),
+    ("_quarto.yml", _listed_links, ()),
+    ("_bookdown.yml", _listed_links, ()),
+    ("_toc.yml", _toc_links, ()),
+    ("myst.yml", _toc_links, ()),
     ("Book.txt", _book_links, ("chapters",)),
     ("manuscript/Book.txt", _book_links, ()),
 )
@@ -172,7 +234,8 @@ def _named(
         return None
     if not files:
         raise ManifestError(told, remedy="fix its links, or remove it")
-    return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
+    warnings = (told,) if lost else ()
+    return Texts(tuple(files), True, warnings, is_markdown=order.name == "Book.txt")
 
 
 def _is_within(path: Path, folder: Path) -> bool:
@@ -212,6 +275,8 @@ def _rest(entries: list[Path]) -> str:
 MAX_DOCUMENT_BYTES = 256 << 20  # with its pictures
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 
+_MARKED = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6}[ \t]+[^\s#]")  # a heading of Markdown
+_MIN_MARKED = 2
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
@@ -222,28 +287,37 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     Args:
         encoding: of texts, as Python calls it; None: detect it.
     """
+    unpacked = unpacked_epub(path) if path.is_dir() else None
+    if unpacked or path.suffix.lower() == ".epub":
+        return read_epub(unpacked or path)
     if path.is_dir():
         return _read_folder(path, encoding)
-    if path.suffix.lower() == ".epub":
-        return read_epub(path)
+    if not path.exists():
+        raise ManifestError(f"{path}: No such file or directory", "check the path")
     if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
-        raise ManifestError(
-            f"{path}: a book with the suffix {path.suffix!r} is not supported",
-            remedy="save it as .txt, .md, .epub, .docx or .html; folders of such files work too",
-        )
+        remedy = "save it as .txt, .md, .epub, .docx or .html; folders of such files work too"
+        for kind in read_table(_DATA / "suffixes.toml")["kind"]:
+            if path.suffix.lower() in kind["suffixes"] and kind["remedy"].startswith("convert"):
+                remedy = kind["remedy"]
+        problem = f"a book with the suffix {path.suffix!r} is not supported"
+        raise ManifestError(f"{path}: {problem}", remedy)
     return _read_text(path, path.name, encoding)
 
 
 def _read_folder(folder: Path, encoding: str | None) -> Book:
     """Read the texts of a folder. Each file of a summary is a chapter; else headings begin them."""
     found = texts_of(folder)
-    names = [os.path.relpath(one, folder) for one in found.files]
-    books = [
-        _read_text(one, name, encoding, is_chapter=found.is_summary)
-        for one, name in zip(found.files, names, strict=True)
-    ]
-    empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
-    if len(empty) == len(books):
+    books: list[Book] = []
+    empty: list[str] = []
+    for one in found.files:
+        name = os.path.relpath(one, folder)
+        try:
+            books.append(_read_text(one, name, encoding, found))
+        except NoTextError:
+            empty.append(name)
+        else:
+            empty += [] if books[-1].chapters else [name]
+    if not any(book.chapters for book in books):
         raise ManifestError(
             f"{folder}: contains no text", remedy="check that this is the right folder"
         )
@@ -261,7 +335,7 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     )
 
 
-def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
+def _read_text(path: Path, name: str, encoding: str | None, among: Texts = _ALONE) -> Book:
     if path.suffix.lower() in DOCUMENTS:
         from tts_cli.sources.documents import read_document
 
@@ -269,17 +343,21 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
     text, num_left_out = strip_gutenberg(_decoded(path, encoding))
     warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
-    if path.suffix.lower() in MARKDOWN:
+    has_marks = len(_MARKED.findall(text)) >= _MIN_MARKED
+    if has_marks and path.suffix.lower() in PLAIN and not among.is_markdown:
+        warnings.append(f"{name}: read as Markdown, because headings begin with #")
+    if has_marks or among.is_markdown or path.suffix.lower() in MARKDOWN:
         reader = MarkdownReader(text, name)
-        made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
-        warnings += reader.warnings()
         front = reader.front
+        title = front.get("title") or path.stem
+        made = assemble(reader.blocks(), title, is_chapter=among.is_summary)
+        warnings += reader.warnings()
     else:
         printed = without_print(text)
         made = assemble(
             blocks(printed.text, lambda number: f"{name}:{number}"),
             path.stem,
-            is_chapter=is_chapter,
+            is_chapter=among.is_summary,
         )
         warnings += [f"{name}: left out: {what}" for what in printed.left_out]
     return replace(

@@ -78,6 +78,11 @@ _DROP_CAP = re.compile(
     r"(?:[\w ]{0,40}\b(?:letter|initial|cap|capital) )?[\"“‘']?([^\W\d_])[\"”’']?", re.IGNORECASE
 )
 _COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg": "an image"}
+_CODE_TAGS = frozenset(("code", "kbd", "samp", "span", "tt", "var"))
+_CODE_SIGNS = re.compile(r"[{}<>=\\|#$@~^`]|[\w)]\(|/\w+/|::|\.\w+\(|__")
+_VERSE = re.compile(r"[\"'“‘(—–-]*[A-ZÀ-Þ][^\W\d_]*[\s,'’—-]")  # begins with a word
+_SENTENCES = re.compile(r"[\"'“‘]?[A-ZÀ-Þ](?:[^\s]*\s+){3,}[^\s]*[.!?][\"'”’]?", re.DOTALL)
+_MIN_VERSE_SHARE = 0.6
 _NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
 NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`
 TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
@@ -226,6 +231,18 @@ def _is_caption(element: Any, tag: str) -> bool:
     )
 
 
+def _verses(element: Any) -> str:
+    """Return the lines of preformatted verses or sentences; "" if it may be code."""
+    lines = [line.strip() for line in "".join(element.itertext()).split("\n") if line.strip()]
+    text = "\n".join(lines)
+    has_tags = element.get("class") or any(tag_of(one) in _CODE_TAGS for one in element.iter())
+    if has_tags or _CODE_SIGNS.search(text):
+        return ""
+    num_verses = sum(_VERSE.match(line) is not None for line in lines)
+    is_verse = len(lines) > 1 and num_verses >= _MIN_VERSE_SHARE * len(lines)
+    return BREAK.join(lines) if is_verse or _SENTENCES.fullmatch(text) else ""
+
+
 class HtmlReader:
     """Reads one document.
 
@@ -305,8 +322,11 @@ class HtmlReader:
         if tag == "img" and self._take_drop_cap(element.get("alt") or ""):
             return True
         if tag in _COUNTED:
-            self.left_out[_COUNTED[tag]] += 1
+            verses = _verses(element) if tag == "pre" else ""
+            self.left_out[_COUNTED[tag]] += not verses
             if tag == "pre":
+                self._flush()
+                self._pieces.append(verses)
                 self._flush()
             return True
         is_mark = "noteref" in kinds or (tag == "a" and self._is_note_mark(element))

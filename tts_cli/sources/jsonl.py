@@ -105,7 +105,7 @@ def document_items(text: Document) -> Iterator[Item]:
         while text.peek():
             yield _next(text)
         return
-    if keys := _lists_of(value):
+    if keys := _lists_of(value) or _lists_of(_envelope(value)):
         for key in keys:
             found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
             start = text.content.index("[") if found is None else found.end()  # the key has escapes
@@ -120,6 +120,20 @@ def document_items(text: Document) -> Iterator[Item]:
     yield _item(value, line)
 
 
+def _envelope(value: Any) -> Any:
+    """Return the one object inside that has lists of objects without texts, as in the answers of a
+    service: {"status": "ok", "results": {"items": [...]}}.
+    """
+    inner = [
+        one
+        for one in (value.values() if isinstance(value, dict) else ())
+        if isinstance(one, dict)
+        and any(isinstance(rows, list) and rows and not _has_text(rows[0]) for rows in one.values())
+        and _lists_of(one)
+    ]
+    return inner[0] if len(inner) == 1 else None
+
+
 def _lists_of(value: Any) -> list[str]:
     """Return the keys of the lists of rows in an envelope: those with texts, or else the first one,
     preferably one with values that may be the text.
@@ -130,9 +144,18 @@ def _lists_of(value: Any) -> list[str]:
         if isinstance(one, list) and any(one) and all(isinstance(row, dict | None) for row in one)
     }
     with_texts = [key for key, has_texts in lists.items() if has_texts]
+    if len(with_texts) > 1:  # of the words and the sentences of a transcript, the sentences
+        said: dict[str, str] = {}
+        for key in sorted(with_texts, key=lambda key: len(value[key])):
+            said.setdefault("".join(_said(value[key]).split()), key)
+        with_texts = [key for key in with_texts if key in said.values()]
     others = [] if _has_text(value) else [key for key in lists if not is_field(key)]
     likely = [key for key in others if "text" in guess_mapping(value[key][-1] or ()).values()]
     return with_texts or (likely or others)[:1]
+
+
+def _said(rows: list[Any]) -> str:
+    return "".join(str(row.get("text", row.get("input"))) for row in rows if row)
 
 
 def _has_text(value: Any) -> bool:

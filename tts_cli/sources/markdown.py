@@ -57,8 +57,9 @@ _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _HTML_TAG = re.compile(r"<(/?)(sup|sub|s|del|strike)\b[^>]*>", re.IGNORECASE)
 _IS_FORMULA = re.compile(r"[\\^_={}+<>]|\A.\Z")  # others are amounts of dollars
+_INLINE_CODE = re.compile(r"\{?(?:r|python)\}?[ \t]\S.*[(\[$|].*", re.DOTALL)  # R Markdown, Quarto
 _IMAGE, _BLOCK, _HTML, _NOTE = "an image", "a code block", "HTML", "a footnote"
-_FORMULA, _STRUCK = "a formula", "text that is struck out"
+_FORMULA, _STRUCK, _RESULT = "a formula", "text that is struck out", "the result of code"
 
 
 class MarkdownReader:
@@ -185,6 +186,8 @@ class MarkdownReader:
                     self._leave_out(_STRUCK, line)
             elif num_struck:
                 continue
+            elif token.type == "code_inline" and _INLINE_CODE.fullmatch(token.content):
+                self._leave_out(_RESULT, line)
             elif token.type in ("text", "code_inline", "text_special"):
                 pieces.append(token.content)
             elif token.type in ("softbreak", "hardbreak"):

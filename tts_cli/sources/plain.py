@@ -43,6 +43,7 @@ _MIN_CONTENTS = 3  # entries of a list
 _MAX_ENTRY_CHARS = 500
 _MAX_BEFORE = 100  # headings before a list
 _MIN_WRAP = 40  # narrower lines are short texts, not wrapped
+_MIN_CUT = 55  # characters; verses are shorter
 _MAX_TITLE_LINES = 4  # of a long title; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -245,12 +246,18 @@ def _heading(group: list[_Line], place: int, width: int) -> tuple[Heading | _Num
         text = _joined(group[place:])
     if not title.has_title and title.is_numbered and _is_title(group, place + 1, width):
         text, num_lines = _titled(text, below), 2
-    return Heading(text, 1 if title.is_part else 2, where), num_lines
+    return Heading(_EMPHASIS.sub(r"\1", text), 1 if title.is_part else 2, where), num_lines
 
 
 def _goes_on(line: str, below: str, width: int) -> bool:
     """Return whether a line ends because the next word did not fit."""
-    return len(line) + 1 + len(below.split()[0]) > 0.8 * width > _MIN_WRAP
+    return _is_cut(line, below) or len(line) + 1 + len(below.split()[0]) > 0.8 * width > _MIN_WRAP
+
+
+def _is_cut(line: str, below: str) -> bool:
+    """Return whether a sentence goes on in the next line, although most lines are verses."""
+    is_long = _MIN_CUT <= len(line) <= MAX_WRAP_CHARS
+    return is_long and below.strip()[:1].islower() and not _END.search(line)
 
 
 def _titled(heading: str, title: str) -> str:
@@ -448,7 +455,12 @@ def _with_titles(blocks: list[Block], lone: set[str]) -> Iterator[Block]:
 
 def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
     if not is_wrapped:
-        yield from ([line] for line in group)
+        piece: list[_Line] = []
+        for line, below in zip(group, [*(one.text for one in group[1:]), ""], strict=True):
+            piece.append(line)
+            if not _is_cut(line.text, below):
+                yield piece
+                piece = []
         return
     indented = [line.text[:1].isspace() for line in group]
     has_indents = 2 * sum(indented) <= len(group)

@@ -36,13 +36,14 @@ _OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # as in {\an8}; .srt files have them to
 _TAG = re.compile(r"<rt>[^<]*(?:</rt>)?|</?[A-Za-z][^<>]*>")  # <rt> is a reading
 SILENT = "\u266a"
 _SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
+_SIGNS = (CUE_TIMES, _SBV_TIMES, re.compile(r"\[Script Info\]\s*$"))
 _CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
 
 
 def has_cues(open_lines: OpenLines) -> bool:
     with open_lines() as lines:
         first = islice(lines.each(), _FIRST_LINES)
-        return any(CUE_TIMES.match(line) or _SBV_TIMES.match(line) for line in first)
+        return any(any(one.match(line) for one in _SIGNS) for line in first)
 
 
 def cue_length_s(extra: Mapping[str, Any]) -> float | None:

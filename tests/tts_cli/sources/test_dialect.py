@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pandas
 import pytest
+from cases import cases
 from manifest_rows import read
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
+
+CASES = cases(__file__)["dialect"]
 
 
 def said(path: Path, **settings: object) -> dict[str, str]:
@@ -37,6 +40,7 @@ LISTS = [
     ("metadata.csv", "{n}|{t}|"),
     ("train.txt", "w/{n}.wav|{t}|{i}"),  # StyleTTS2
     ("train.txt", "w/{n}.wav|{t}|200{i}"),
+    ("slicer_opt.list", "/data/{n}.wav||EN|{t}"),  # GPT-SoVITS without speakers
     ("train.txt", "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1"),  # Bert-VITS2, with its readings
     ("meta.lst", "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav"),  # seed-tts-eval, with the truth
 ]
@@ -51,21 +55,7 @@ def test_lists(tmp_path: Path, name: str, line: str) -> None:
 
 
 # A file, its content, and the rows.
-FILES: list[tuple[str, str, dict[str, str]]] = [
-    # Folders tell names apart.
-    ("a.txt", "x/anna/1.wav|One.\nx/tom/1.wav|Two.\n", {"anna/1": "One.", "tom/1": "Two."}),
-    # Quotation marks are letters where they are not those of CSV.
-    (
-        "m.tsv",
-        'id\ttext\na\t"Come in," she said.\nb\t"Open\nc\tand shut."\n',
-        {"a": '"Come in," she said.', "b": '"Open', "c": 'and shut."'},
-    ),
-    # Texts with separators are lines.
-    ("m.txt", "chat|cat\nchien|dog\n", {"000001": "chat|cat", "000002": "chien|dog"}),
-    ("m.txt", "One bar | here.\nNone.\n", {"000001": "One bar | here.", "000002": "None."}),
-    ("m.txt", "Yes | no.\n", {"000001": "Yes | no."}),
-    ("m.txt", "\tA verse\n\tof two.\n", {"000001": "\tA verse", "000002": "\tof two."}),
-]
+FILES: list[tuple[str, str, dict[str, str]]] = CASES["files"]
 
 
 @pytest.mark.parametrize(("name", "content", "rows"), FILES)
@@ -267,3 +257,16 @@ def test_fields_inside_of_objects(tmp_path: Path) -> None:
     (bad,) = read(path, map="body.ref_audio=ref_audio", extra="drop")
     assert isinstance(bad, BadRow)
     assert "is a URL" in bad.message
+
+
+def test_one_line_with_a_cell_too_many_does_not_make_a_list_a_table(tmp_path: Path) -> None:
+    # Its first line was then split at commas and taken for a header.
+    lines = [f"ann_{n}|Well, it is {n}.|Well, it is {n}." for n in range(20)]
+    path = tmp_path / "metadata.csv"
+    path.write_text("\n".join([*lines, "ann_x|So, no.||So, no."]))
+    *rows, odd = read(path)
+    assert {row.text for row in rows if isinstance(row, Row)} == {
+        f"Well, it is {n}." for n in range(20)
+    }
+    assert isinstance(odd, BadRow)
+    assert "has 4 cells, but the list has 3" in odd.message

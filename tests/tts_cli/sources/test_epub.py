@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tts_cli.errors import ManifestError, SetupError
 from tts_cli.sources import archive
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.epub import read_epub
+from tts_cli.sources.folder import read_book
 
 CASES = cases(__file__)["epub"]
 
@@ -439,3 +441,35 @@ def test_a_printed_table_of_contents_is_not_read(tmp_path: Path) -> None:
     assert "b.epub: a printed table of contents is left out" in book.warnings
     linked = '<p>See <a href="d1.xhtml">there</a> and there, and in all of the other places.</p>'
     assert len(texts(of_documents(tmp_path, linked * 3, *chapters))[0]) >= 3
+
+
+def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
+    # Repositories of public editions have it so; its texts were read in the order of their names.
+    packed = small_epub(tmp_path / "b.epub", "<p>It rained.</p>")
+    top = tmp_path / "edition" / "src"
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(top)
+    (top / "link.xml").symlink_to(packed)
+    os.mkfifo(top / "pipe.xml")
+    wanted = texts(read_epub(packed))
+    inner = next(one.parent for one in top.rglob("*.opf"))
+    assert [texts(read_book(one)) for one in (top.parent, top, inner)] == [wanted] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ("<pre>\n  The lamp is lit,\n    The tide comes in\n  And so on</pre>", True),
+        ("<pre>She came at noon (so they\nsay), and stayed.</pre>", True),
+        ("<pre>Now at noon.</pre>", False),
+        ("<pre><code>Now it is\nNoon at last</code></pre>", False),
+        ('<pre class="sh">Now it is\nNoon at last</pre>', False),
+        ("<pre>Print(x)\nFor each of these.</pre>", False),
+        ("<pre>npm install\nnpm run it</pre>", False),
+    ],
+)
+def test_preformatted_verses_are_no_code(tmp_path: Path, content: str, read: bool) -> None:
+    # Of a public edition 250 poems were left out as code blocks.
+    book = read_epub(small_epub(tmp_path / "b.epub", f"<p>Before.</p>{content}"))
+    assert len(texts(book)[0]) == 1 + read
+    assert any("a code block is left out" in one for one in book.warnings) != read

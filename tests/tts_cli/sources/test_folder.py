@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.folder import read_book
+
+CASES = cases(__file__)["folder"]
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -79,18 +82,7 @@ def test_a_chapter_without_text_is_told(tmp_path: Path) -> None:
         read_book(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "link",
-    [
-        "/etc/a.md",
-        "../out.md",
-        "a/../../out.md",
-        "%2e%2e/out.md",
-        "a%5Cb.md",
-        "far.md",
-        "far/out.md",
-    ],
-)
+@pytest.mark.parametrize("link", CASES["links_that_lead_out_are_refused"])
 def test_links_that_lead_out_are_refused(tmp_path: Path, link: str) -> None:
     written(tmp_path, out_md="Secret.")
     book = written(tmp_path / "book", SUMMARY_md=f"- [a](a.md)\n- [b]({link})\n", a_md="A.")
@@ -168,3 +160,104 @@ def test_order_files_of_other_makers(
     below = "manuscript__" if order.startswith("manuscript") else ""
     written(tmp_path, **{order: content}, **{f"{below}{one}": "Text." for one in texts})
     assert titles(read_book(tmp_path)) == chapters.split()
+
+
+def test_files_go_by_what_a_book_begins_and_ends_with(tmp_path: Path) -> None:
+    # The appendices came first, as their names are before those of chapters.
+    names = ("apA", "ch1", "ch10", "ch2", "foreword", "preface", "colophon", "Appendix-01", "index")
+    for name in (*names, "introducing-it"):
+        (tmp_path / f"{name}.md").write_text(f"It is {name}.")
+    assert titles(read_book(tmp_path)) == [
+        *("index", "foreword", "preface", "ch1", "ch2", "ch10", "introducing-it"),
+        *("apA", "Appendix-01", "colophon"),
+    ]
+
+
+def test_a_file_without_text_does_not_end_the_book(tmp_path: Path) -> None:
+    written(tmp_path, a_md="---\ntitle: Begin\n---\n", b_md="B.", c_txt="")
+    book = read_book(tmp_path)
+    assert titles(book) == ["b"]
+    assert {"a.md: contains no text", "c.txt: contains no text"} <= {*book.warnings}
+    (tmp_path / "b.md").unlink()
+    with pytest.raises(ManifestError, match="contains no text; check that this is the right fold"):
+        read_book(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("order", "text"),
+    [
+        (
+            "_quarto.yml",
+            "book:\n  title: A b.md of c\n  chapters:\n    - index.qmd\n    - part: two.qmd\n"
+            "      chapters:\n        - one.qmd\n  appendices: [three.qmd]\n",
+        ),
+        ("_bookdown.yml", 'rmd_files: ["index.qmd", "two.qmd", one.qmd, "three.qmd"]\n'),
+        ("_bookdown.yml", 'rmd_files:\n  - index.qmd\n  - "two.qmd"\n  - one.qmd\n  - three.qmd\n'),
+    ],
+)
+def test_books_of_quarto_and_r_markdown(tmp_path: Path, order: str, text: str) -> None:
+    (tmp_path / order).write_text(text)
+    for name in ("index", "one", "three", "two", "other"):
+        (tmp_path / f"{name}.qmd").write_text(f"# On {name} {{#sec-{name}}}\n\nIt is {name}.\n")
+    assert titles(read_book(tmp_path)) == ["On index", "On two", "On one", "On three"]
+
+
+@pytest.mark.parametrize(
+    ("order", "text"),
+    [
+        (
+            "_toc.yml",
+            "format: jb-book\nroot: index\nparts:\n- caption: Two\n  chapters:\n  - file: two\n"
+            "    sections:\n    - file: one.md\n    - url: https://example.org/three.md\n",
+        ),
+        (
+            "myst.yml",
+            "version: 1\nproject:\n  toc:\n    - file: index.md\n    - title: P\n"
+            "      children:\n        - file: two.md\n        - file: 'one.md'\n",
+        ),
+    ],
+)
+def test_books_of_jupyter_book(tmp_path: Path, order: str, text: str) -> None:
+    """Chapters came in the order of their names."""
+    (tmp_path / order).write_text(text)
+    for name in ("index", "one", "three", "two"):
+        (tmp_path / f"{name}.md").write_text(f"# On {name}\n\nIt is {name}.\n")
+    assert titles(read_book(tmp_path)) == ["On index", "On two", "On one"]
+
+
+def test_a_path_that_does_not_exist_is_no_unknown_format(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="No such file or directory; check the path"):
+        read_book(tmp_path / "docs")
+
+
+def test_texts_of_leanpub_are_markdown(tmp_path: Path) -> None:
+    # Their signs and the names of their parts were read aloud.
+    files = {"intro_txt": "# Begin\n*Here* it is[^1].\n\n[^1]: No.", "front_txt": "{frontmatter}"}
+    written(tmp_path / "manuscript", Book_txt="front.txt\nintro.txt\n", **files)
+    (chapter,) = read_book(tmp_path).chapters
+    assert [one.text for one in chapter.paragraphs] == ["Begin", "Here it is."]
+
+
+def test_a_text_with_headings_of_markdown_is_read_as_markdown(tmp_path: Path) -> None:
+    written(tmp_path, a_txt="# One\n\nIt *rained*.\n\n## Two\n\nOn.", b_txt="# 1 is *it*.\n#2 not.")
+    book = read_book(tmp_path)
+    texts = [[one.text for one in chapter.paragraphs] for chapter in book.chapters]
+    assert texts == [["One", "It rained.", "Two", "On."], ["# 1 is *it*.", "#2 not."]]
+    assert "a.txt: read as Markdown, because headings begin with #" in book.warnings
+
+
+def test_a_text_of_another_format_has_the_remedy_for_it(tmp_path: Path) -> None:
+    (tmp_path / "a.tex").touch()
+    with pytest.raises(ManifestError, match=r"convert it to .md \(pandoc can\)"):
+        read_book(tmp_path / "a.tex")
+
+
+def test_files_go_by_the_weights_in_their_front_matter(tmp_path: Path) -> None:
+    matter = "---\ntitle: {}\n{}: {}\n---\nIt rained.\n"
+    for name, key, weight in (("b", "weight", 10), ("a", "sidebar_position", 20), ("c", "x", 1)):
+        (tmp_path / f"{name}.md").write_text(matter.format(name.upper(), key, weight))
+    (tmp_path / "_index.md").write_text(matter.format("Start", "weight", 90))
+    assert titles(read_book(tmp_path)) == ["Start", "B", "A", "C"]
+    (tmp_path / "a.md").write_text("It rained.")
+    (tmp_path / "d.md").write_text("It rained.")
+    assert titles(read_book(tmp_path)) == ["Start", "a", "B", "C", "d"]

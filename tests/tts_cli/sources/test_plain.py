@@ -109,6 +109,7 @@ def test_encodings(tmp_path: Path) -> None:
 def test_bounds(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="larger than 16 MiB"):
         read(tmp_path, b"a" * (MAX_TEXT_BYTES + 1))
+    (tmp_path / "a.rtf").touch()
     with pytest.raises(ManifestError, match=r"suffix '\.rtf'"):
         read_book(tmp_path / "a.rtf")
     with pytest.raises(ManifestError, match="No such file"):
@@ -229,3 +230,19 @@ def test_marks_of_notes_are_left_out(tmp_path: Path) -> None:
     book = read(tmp_path, "It came.[1] It rained[2] late.\n\nThen[A] it stopped [3] there.\n")
     assert texts(book) == [["It came. It rained late.", "Then it stopped [3] there."]]
     assert "left out: marks of notes" in " ".join(book.warnings)
+
+
+def test_prose_between_verses_is_not_cut_at_line_ends(tmp_path: Path) -> None:
+    # A play in verse: most lines are short, and its directions were read in pieces.
+    verses = "\n\n".join(
+        "Tom\n\n  The lamp is lit,\n  the tide comes in,\n  And so" for _ in range(9)
+    )
+    act = "SCENE {}. _The keeper stands at the window and looks over the bay, and\nwaits for Tom_."
+    long = "[_He takes the lamp from its hook and goes down to the boats, as the\nothers did._"
+    text = f"{act.format('I')}\n\n{verses}\n\n{long}\n\n{act.format('II')}\n\n{verses}\n"
+    (one, two) = read(tmp_path, text.encode()).chapters
+    place = " The keeper stands at the window and looks over the bay, and waits for Tom."
+    assert [one.title, two.title] == [f"SCENE I.{place}", f"SCENE II.{place}"]
+    said = [paragraph.text for paragraph in one.paragraphs]
+    assert said[1:5] == ["Tom", "The lamp is lit,", "the tide comes in,", "And so"]
+    assert said[-1].endswith("goes down to the boats, as the others did.")

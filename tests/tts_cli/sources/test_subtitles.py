@@ -167,3 +167,14 @@ def test_sbv(tmp_path: Path, name: str) -> None:
     assert [row.text for row in rows] == ["ANNA: The lamp is lit.", "Mind the step."]
     assert [row.line for row in rows] == [1, 5]
     assert rows[0].extra == {"start_s": "0.599", "end_s": "4.16"}
+
+
+def test_subtitles_of_substation_in_a_txt_are_no_lines(tmp_path: Path) -> None:
+    # Styles and times were read aloud.
+    names = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text"
+    cue = "Dialogue: 0,0:00:01.00,0:00:03.00,Default,,0,0,0,,Mind, the step."
+    path = tmp_path / "film.txt"
+    path.write_text(f"[Script Info]\n\n[V4+ Styles]\n\n[Events]\nFormat: {names}\n{cue}\n")
+    (row,) = read(path)
+    assert isinstance(row, Row)
+    assert row.text == "Mind, the step."
