@@ -110,7 +110,7 @@ def result_entry(
 
     Args:
         run_id: None: the results belong to no run.
-        started_s: `perf_counter` when the encoding of the files began.
+        started_s: `perf_counter` when the encoded files were there.
     """
     files, request, need = spoken.encoded, task.request, task.need
     error, values = spoken.error, _result_fields(task, spoken)
@@ -235,8 +235,9 @@ class ResultCommits:
 
     def _change_of(self, task: Task, result: Result, run_id: str | None) -> RowChange:
         """Encode and stage a row; the change may be a failure. Raises DiskFull, StoppedEarly."""
-        writer, started_s = self._writer, time.perf_counter()
+        writer = self._writer
         result = encoded(task, result, writer.make, self._comment)
+        started_s = time.perf_counter()
         is_truncated, made = result.error is not None, result.encoded
         try:
             if made is not None:

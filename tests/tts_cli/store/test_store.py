@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, FolderLocked
 from tts_cli.store.entry import JournalEntry
-from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.files import JOURNAL_NAME, AudioWriter
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.merge import Merger, Origins
@@ -226,6 +227,23 @@ def test_a_group_of_rows_is_one_commit(
         "c.wav",
     }
     assert not list(out.glob(".*part*"))
+
+
+def test_encoding_counts_once(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`write_ms` had the time of encoding twice."""
+    make = AudioWriter.make
+
+    def slow(*args: Any, **named: Any) -> Any:
+        time.sleep(0.5)
+        return make(*args, **named)
+
+    monkeypatch.setattr(AudioWriter, "make", slow)
+    with Store(tmp_path / "out", RunConfig(), make_info()) as folder:
+        folder.open()
+        (entry,) = folder.results.commit([result("a")])
+    assert 500 <= entry.write_ms < 900
 
 
 def test_a_disk_that_is_full_within_a_group(
