@@ -323,14 +323,14 @@ def test_estimates(make_info: MakeInfo) -> None:
 
 @pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
-    count = 2_000
+    count = 4_000
     check_manifest(make_source(jsonl({"id": "a"}), "one.jsonl"), CONFIG, make_info())  # tables
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
     tracemalloc.start()
     assert check_manifest(source, CONFIG, make_info()).events.num(Event.VALID) == count
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 150 * count
+    assert peak < 130 * count
 
 
 def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
