@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from rooms import tree
+from rooms import nodes, tree
 
 from models import registry
 
@@ -61,7 +61,7 @@ def name_of(path: Path) -> str:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every module a file imports, `from x import y` as x.y."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -173,7 +173,7 @@ def test_kernels_has_no_version() -> None:
     names = {
         node.id
         for path in (ROOT / "kernels").rglob("*.py")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Name)
     }
     assert "__version__" not in names

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import soundfile
+from warm_process import run_warm
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def test_every_python_installs_the_wheel_and_validates(version: str, tmp_path: P
         assert done.stdout
 
 
-def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
+def test_an_installed_wheel_speaks_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of packages by hand once had to be kept up with every new folder."""
     wheel = build(tmp_path)
     site = tmp_path / "site"
@@ -98,7 +99,8 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "lines.txt").write_text("Good morning.\n")
-    out = run("-c", PROGRAM, cwd=work, PYTHONPATH=str(site))
+    monkeypatch.chdir(work)
+    out = run_warm(PROGRAM, PYTHONPATH=str(site))
     assert out.startswith(str(site))
     assert soundfile.info(work / "wavs" / "000001.wav").duration > 0.5
     assert (work / "a.wav").read_bytes() == ((work / "wavs" / "000001.wav").read_bytes()), (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
-from workbench import MakeCheckpoint, Workbench, forbid_weights
-
-from models.family import Folder
+from workbench import (
+    THREE,
+    UP_TO_A_SECOND,
+    MakeCheckpoint,
+    Workbench,
+    described_once,
+    forbid_weights,
+)
 
 # A process uses the first token that Ray got in it for every later Ray.
 os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
@@ -28,22 +32,7 @@ LONGER: dict[str, Any] = {"eos_gain": 1.7}
 POISON = "~"
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _described_once() -> Iterator[None]:
-    """A checkpoint whose files have not changed is hashed and checked once, and not by each run."""
-    known: dict[tuple[object, ...], str] = {}
-
-    def identity(source: Folder) -> str:
-        stats = ((path, path.lstat()) for path in sorted(source.folder.rglob("*")))
-        key = (*((path, stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in stats),)
-        if key not in known:
-            known[key] = real(source)
-        return known[key]
-
-    real = Folder.identity
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Folder, "identity", identity)
-        yield
+_described_once = pytest.fixture(autouse=True, scope="session")(described_once)
 
 
 @pytest.fixture(scope="session")
@@ -99,6 +88,13 @@ def poison(folder: Path) -> Path:
 def bench(tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)
+
+
+@pytest.fixture
+def done(bench: Workbench) -> Workbench:
+    """A bench on which three rows are spoken."""
+    bench.synth_once(THREE, *UP_TO_A_SECOND)
+    return bench
 
 
 @pytest.fixture

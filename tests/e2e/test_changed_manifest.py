@@ -13,7 +13,7 @@ from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
 from tts_cli.plan.resolve import Resolver
-from tts_cli.store.store import Store
+from tts_cli.store.results import ResultCommits
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number:02d}", "text": TEXTS[number % 4]} for number in range(16)]
@@ -54,7 +54,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
         owner, name, number = {
             "planning": (Resolver, "resolve", 3),
             "loading": (load, "open_checkpoint", 1),
-            "speaking": (Store, "commit_results", 3),
+            "speaking": (ResultCommits, "commit", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)
 

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_fish_speech as tiny
+from cases import cases
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
 from tiny_fish_codec import SMALL
 from workbench import MakeCheckpoint, Result, Workbench, forbid_weights
 
 from tts_cli.audio.file import encode_codes
+
+CASES = cases(__file__)["liked"]
 
 CAP = ("--max-seconds", 1.1, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
 SAID = "The boat left the harbor after five, and nobody spoke."
@@ -127,25 +130,7 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
     assert result.json["text"] == SAID
 
 
-@pytest.mark.parametrize(
-    ("take", "words"),
-    [
-        ("lnog", "has no row 'lnog' (nearest: 'long')"),
-        ("long=7", "long has no take 7; its takes are: take 1 "),
-        ("long=x", "is not of the form ID=TAKE"),
-        (
-            "short",
-            "row 'short': is 0.28 s long; it must be 1 to 30 s; choose another row or "
-            "take, or a recording with --ref-audio",
-        ),
-        (
-            "silent",
-            "row 'silent': its journal entry has no text; choose another row or take, "
-            "or a recording with --ref-audio",
-        ),
-        ("bad", "bad has no take 1; its takes are: none without a failure"),
-    ],
-)
+@pytest.mark.parametrize(("take", "words"), CASES["what_is_no_voice"])
 def test_what_is_no_voice(spoken: Workbench, take: str, words: str) -> None:
     add(spoken, take).expect(2, words)
     assert not (spoken.folder / "voices").exists()

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 import soundfile
+from cases import cases
 from workbench import Result, Workbench
+
+CASES = cases(__file__)["name_by"]
 
 pytestmark = pytest.mark.slow
 
@@ -69,22 +72,7 @@ def test_export_copies_and_lists_in_manifest_order(bench: Workbench, wavs: Path)
     assert audio(delivery, "wav") == ["1-2", "1-3", "3-1"]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "words"),
-    [
-        ("{character}", "rows zeta and beta would both be named 'Anna'"),
-        ("{language}/{id}", "row zeta has no 'language'"),
-        ("{chapter}", "row zeta has no 'chapter'"),
-        ("{id.real}", "'id.real' is not a field"),
-        ("{id!r}", "is not a field"),
-        ("{n:{n}}", "is not a field"),
-        ("{0}", "is not a field"),
-        ("{n:q}", "Unknown format code"),
-        ("{n", "expected '}'"),
-        ("../{n}", "could leave the output folder"),
-        ("/{n}", "of row zeta"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "words"), CASES["what_is_refused_before_anything_is_written"])
 def test_what_is_refused_before_anything_is_written(
     bench: Workbench, wavs: Path, pattern: str, words: str
 ) -> None:

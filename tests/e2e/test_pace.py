@@ -14,11 +14,11 @@ from tts_cli.plan.checkpoint import sample_voice
 
 pytestmark = pytest.mark.slow
 
-TEXT = "The quay of the island was under water, as it always is."
+TEXT = "The quay was under water, as it is."
 ROWS = [
     {"id": "usual", "text": TEXT, "seed": 1},
     {"id": "fast", "text": TEXT, "seed": 1, "speed": 1.25},
-    {"id": "slot", "text": TEXT, "seed": 1, "duration_s": 6.0},
+    {"id": "slot", "text": TEXT, "seed": 1, "duration_s": 3.0},
 ]
 
 
@@ -41,7 +41,7 @@ def test_fields_and_what_needs_no_synthesis(
     forbid_weights(monkeypatch)
     bench.synth(ROWS).expect(0)
     assert seconds(out.path, "fast.wav") == pytest.approx(usual_s / 1.25, abs=1e-3)
-    assert seconds(out.path, "slot.wav") == pytest.approx(6.0, abs=1e-3)
+    assert seconds(out.path, "slot.wav") == pytest.approx(3.0, abs=1e-3)
     assert {record["run_id"] for record in out.records.values()} == run_ids
     assert out.records["usual"]["applied"] is None
     assert out.records["fast"]["applied"]["speed"] == 1.25
@@ -57,11 +57,11 @@ def test_fields_and_what_needs_no_synthesis(
     # `encode` keeps the pace of files, or sets one for rows that have none of their own.
     flac, faster = bench.folder / "flac", bench.folder / "faster"
     bench.run("encode", out.path, "--format", "flac", "--out", flac).expect(0)
-    assert seconds(flac, "slot.flac") == pytest.approx(6.0, abs=1e-3)
+    assert seconds(flac, "slot.flac") == pytest.approx(3.0, abs=1e-3)
     assert seconds(flac, "fast.flac") == pytest.approx(usual_s / 1.25, abs=1e-3)
     encoded = bench.run("encode", out.path, "--speed", 1.5, "--out", faster)
     assert "2 rows with `speed` or `duration_s`: as in the manifest" in encoded.out
-    lengths = {"usual.wav": usual_s / 1.5, "fast.wav": usual_s / 1.25, "slot.wav": 6.0}
+    lengths = {"usual.wav": usual_s / 1.5, "fast.wav": usual_s / 1.25, "slot.wav": 3.0}
     assert {name: seconds(faster, name) for name in lengths} == pytest.approx(lengths, abs=1e-3)
     again = bench.run("encode", faster, "--speed", 1.2, "--format", "flac")
     assert "2 rows with `speed`" in again.out, "the folder remembers whose pace it is"
@@ -81,13 +81,13 @@ def test_cues_are_met_within_50_ms(bench: Workbench) -> None:
     words = ["One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     texts = [
         (" ".join(words[: 1 + number % 4]), 4.0 * number, 4.0 * number + 1.6 + (number % 7) / 4)
-        for number in range(12)
+        for number in range(8)
     ]
     path = bench.folder / "film.srt"
     path.write_text(cues(texts), encoding="utf-8")
     bench.synth(path, "--fit", "cues", "--subtitles", "srt", "--max-seconds", 4).expect(0)
     records = [record for _, record in sorted(bench.out().records.items())]
-    assert len(records) == 12
+    assert len(records) == 8
     missed = []
     for record, (_, start, end) in zip(records, texts, strict=True):
         length_s = seconds(bench.out().path, record["path"])

@@ -9,25 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Rows, Workbench, finish
+from workbench import THREE, UP_TO_A_SECOND, Rows, Workbench, finish
 
 from tts_cli.cli import messages as msg
 
-ROWS: Rows = [
-    {"id": "a", "text": "Hello there."},
-    {"id": "sub/b", "text": "Good morning."},
-    {"id": "c", "text": "Hm."},
-]
-FLAGS = ("--max-seconds", 1)
+ROWS, FLAGS = THREE, UP_TO_A_SECOND
 DONE = msg.nothing_to_do(1) + "\n"
 PRUNED = {"a.wav", "takes/sub/b/1.wav", "takes/c/1.wav"}
-
-
-@pytest.fixture
-def done(bench: Workbench) -> Workbench:
-    """A bench on which ROWS are spoken."""
-    bench.synth_once(ROWS, *FLAGS)
-    return bench
 
 
 class TestTold:

@@ -9,31 +9,19 @@ from typing import Any
 
 import pytest
 import soundfile
-from workbench import Workbench
+from workbench import THREE, UP_TO_A_SECOND, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.store.files import AudioWriter
 from tts_cli.store.lock import LOCK_NAME
 
-ROWS = [
-    {"id": "a", "text": "Hello there."},
-    {"id": "sub/b", "text": "Good morning."},
-    {"id": "c", "text": "Hm."},
-]
-FLAGS = ("--max-seconds", 1)
+ROWS, FLAGS = THREE, UP_TO_A_SECOND
 NOTHING = msg.nothing_to_do(3) + "\n"
 
 
 @pytest.fixture
 def checkpoint(longer: Path) -> Path:
     return longer
-
-
-@pytest.fixture
-def done(bench: Workbench) -> Workbench:
-    """A bench on which ROWS are spoken."""
-    bench.synth_once(ROWS, *FLAGS)
-    return bench
 
 
 class TestNothingToDo:

@@ -6,24 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from workbench import Result, Workbench
+from workbench import THREE, UP_TO_A_SECOND, Result, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.named import counted
 
-ROWS = [
-    {"id": "a", "text": "Hello there."},
-    {"id": "sub/b", "text": "Good morning."},
-    {"id": "c", "text": "Hm."},
-]
-FLAGS = ("--max-seconds", 1)
-
-
-@pytest.fixture
-def done(bench: Workbench) -> Workbench:
-    """A bench on which ROWS are spoken."""
-    bench.synth_once(ROWS, *FLAGS)
-    return bench
+ROWS, FLAGS = THREE, UP_TO_A_SECOND
 
 
 def pick(bench: Workbench, *choices: str) -> Result:

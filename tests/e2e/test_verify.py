@@ -52,6 +52,13 @@ def checkpoint(longer: Path) -> Path:
     return longer
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads look sooner whether rows came; a batch still waits longer than for the next row."""
+    for name, wait_s in (("IDLE_S", 0.1), ("LOOK_S", 0.005), ("WAIT_S", 0.01)):
+        monkeypatch.setattr(verify, name, wait_s)
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     path = tmp_path / "notes.jsonl"
@@ -380,6 +387,7 @@ def test_a_stream_that_waits_for_its_results_goes_on(
     bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows wait for each other, but not where the next one comes only behind a result."""
+    monkeypatch.setattr(verify, "STALL_S", 0.2)
     came = threading.Semaphore(2)
 
     def rows() -> Iterator[dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tts_cli.cli import messages as msg
 from tts_cli.core import BadRow, Result, Task
 from tts_cli.errors import DiskFull
 from tts_cli.store.entry import JournalEntry
+from tts_cli.store.results import ResultCommits
 from tts_cli.store.store import Store
 
 FRAME_S = 0.0025
@@ -127,22 +129,22 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 ) -> None:
     """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
     has_prompt, waited = threading.Event(), []
-    make, keep, fail = SpeechModel.prompt, Store.commit_results, Store.commit_failure
+    make, keep, fail = SpeechModel.prompt, ResultCommits.commit, Store.commit_failure
 
     def note(self: SpeechModel, request: SpeechRequest) -> Prompt:
         has_prompt.set()
         return make(self, request)
 
-    def slow_keep(self: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+    def slow_keep(self: ResultCommits, *given: Any) -> list[JournalEntry]:
         waited.append(has_prompt.wait(60))
-        return keep(self, results)
+        return keep(self, *given)
 
     def slow_fail(self: Store, row: BadRow) -> JournalEntry:
         waited.append(has_prompt.wait(60))
         return fail(self, row)
 
     monkeypatch.setattr(SpeechModel, "prompt", note)
-    monkeypatch.setattr(Store, "commit_results", slow_keep)
+    monkeypatch.setattr(ResultCommits, "commit", slow_keep)
     monkeypatch.setattr(Store, "commit_failure", slow_fail)
     rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
     bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").expect(1)
@@ -154,14 +156,16 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 def test_a_full_disk_while_silent_rows_are_written(
     bench: Workbench, rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = Store.commit_results
+    keep = ResultCommits.commit
 
-    def full(self: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+    def full(
+        self: ResultCommits, results: Sequence[tuple[Task, Result]], run_id: str | None
+    ) -> list[JournalEntry]:
         if any(task.id == "short" for task, _ in results):
             raise DiskFull("no room left")
-        return keep(self, results)
+        return keep(self, results, run_id)
 
-    monkeypatch.setattr(Store, "commit_results", full)
+    monkeypatch.setattr(ResultCommits, "commit", full)
     bench.synth(rows, *CAP, "--accept-truncated").expect(4, "no room left")
     assert {"sub/dash", "smile"} <= bench.out().records.keys()
 

@@ -62,13 +62,19 @@ def states_of(desk: Desk) -> dict[str, Any]:
 def noted_states() -> Iterator[dict[str, list[str]]]:
     """Inside, what the planner finds of each row is noted, by id.
 
-    The one place of the goldens that knows insides: change it with `FolderDiff.by_record`.
+    The one place of the goldens that knows insides: change it with `FolderDiff.by_record`, which
+    rows that are in no journal do not reach, and `Plan._count`.
     """
     from tts_cli.plan.diff import FolderDiff
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.resolve import ResolvedRow
 
-    real = FolderDiff.by_record
+    real, count = FolderDiff.by_record, Plan._count
     states: dict[str, list[str]] = {}
+
+    def counted(plan: Plan, resolved: ResolvedRow, *more: Any, **named: Any) -> None:
+        states.setdefault(resolved.row.id, ["NEW"])
+        count(plan, resolved, *more, **named)
 
     def noted(folder: FolderDiff, resolved: ResolvedRow) -> Any:
         found = real(folder, resolved)
@@ -82,7 +88,9 @@ def noted_states() -> Iterator[dict[str, list[str]]]:
         return found
 
     FolderDiff.by_record = noted  # type: ignore[method-assign]
+    Plan._count = counted  # type: ignore[method-assign]
     try:
         yield states
     finally:
         FolderDiff.by_record = real  # type: ignore[method-assign]
+        Plan._count = count  # type: ignore[method-assign]

@@ -13,12 +13,16 @@ import freeze
 import readers
 import write
 from desk import Desk
+from workbench import described_once
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="goldens are of Linux"),
 ]
 FOLDERS = write.kept("folders")
+
+
+_described_once = pytest.fixture(autouse=True, scope="module")(described_once)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 14
+FRAMES = 11
 LONG, SHORT = "the longer of the two texts", "hi"
 HOT = Sampling(1.3, 0, 0.95, 1.0, False, 0.7, 5, 1.0)
 FISH = tiny_fish_speech.SPECS["small"]

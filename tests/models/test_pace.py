@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from models.fish_speech.family import PACE as FISH
 from models.pace import LONGEST_CHARS, SLACK_CHARS, Pace
 from models.registry import describe
+
+CASES = cases(__file__)["pace"]
 
 ONE = Pace(letter=1.0, ideograph=3.0, syllable=2.0, other=0.5)
 SENTENCES = Path(__file__).parents[2] / "samples" / "voice" / "recipe"
@@ -20,20 +23,7 @@ def floor(text: str, pace: Pace = ONE) -> int:
     return pace.least_frames("ab" * (SLACK_CHARS // 2) + text)
 
 
-@pytest.mark.parametrize(
-    ("text", "frames"),
-    [
-        ("", 0),
-        (" ... -- !?", 0),
-        ("one", 3),
-        ("It's 7:15.", 6),
-        ("Größe", 5),
-        ("слово", 5),
-        ("noooooooooo", 3),  # said longer or not
-        ("1000000000", 3),
-        ("[laugh] x", 6),  # no markup unless a family says so
-    ],
-)
+@pytest.mark.parametrize(("text", "frames"), CASES["letters_and_digits_count"])
 def test_letters_and_digits_count(text: str, frames: int) -> None:
     assert floor(text) == frames
 

@@ -9,8 +9,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from workbench import described_once
 
 RECIPE = Path(__file__).parents[2] / "samples" / "voice" / "recipe"
+
+
+_described_once = pytest.fixture(autouse=True, scope="session")(described_once)
 
 
 @pytest.fixture(scope="session")

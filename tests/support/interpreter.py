@@ -40,6 +40,8 @@ def interpret_quickly(patch: pytest.MonkeyPatch) -> None:
     - Every sum and product of 32-bit integers is done again in 64 bits, to see whether it ran over:
       addresses of tensors that fit an interpreted test are thousands of times too small for that.
     - The table of dtypes is built for each look into it.
+    - Each tensor and each type of a block has its shape checked, and kept in objects of its own.
+    - Blocks of one shape are compared side by side before an operation takes both.
 
     Where a version of Triton lacks one of these names, its tests only take longer.
     """
@@ -68,3 +70,42 @@ def interpret_quickly(patch: pytest.MonkeyPatch) -> None:
         return found[name]
 
     patch.setattr(interpreter, "_get_np_dtype", dtype_of, raising=False)
+
+    core, plain = tl.core, tl.core._unwrap_if_constexpr
+    light = frozenset((int, float, bool, str, type(None), tl.dtype, tl.core.tensor))
+    patch.setattr(core, "_unwrap_if_constexpr", lambda o: o if type(o) in light else plain(o))
+
+    new_block, new_tensor = core.block_type.__init__, core.tensor.__init__
+    blocks: dict[tuple[int, ...], tuple[Any, ...]] = {}
+    tensors: dict[tuple[int, ...], tuple[Any, ...]] = {}
+
+    def block(self: Any, element_ty: tl.dtype, shape: Any) -> None:
+        key = (*map(plain, shape),)
+        if (known := blocks.get(key)) is None or not all(type(size) is int for size in key):
+            new_block(self, element_ty, shape)
+            blocks[key] = self.shape, self.numel, str(self.shape)
+            return
+        self.element_ty, (self.shape, self.numel, name) = element_ty, known
+        self.name = f"<{name}, {element_ty}>"
+
+    def tensor(self: Any, handle: Any, type: Any) -> None:
+        key = (*type.shape.values,) if type.is_block() else ()
+        if key not in tensors:
+            new_tensor(self, handle, type)
+            tensors[key] = self.shape, self.numel
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = tensors[key]
+
+    patch.setattr(core.block_type, "__init__", block)
+    patch.setattr(core.tensor, "__init__", tensor)
+
+    semantic = type(interpreter.interpreter_semantic)
+    broadcast = semantic.broadcast_impl_value
+
+    def broadcast_two(self: Any, lhs: Any, rhs: Any) -> Any:
+        one, other = lhs.type, rhs.type
+        if one.is_block() and other.is_block() and one.shape.values == other.shape.values:
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    patch.setattr(semantic, "broadcast_impl_value", broadcast_two)

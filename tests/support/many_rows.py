@@ -19,7 +19,7 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
 from tts_cli.plan.checkpoint import read_info
-from tts_cli.plan.resolve import build_request, request_hash
+from tts_cli.plan.resolve import ResolvedRow, build_request
 from tts_cli.sources.open import open_source, read_rows
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME, AudioWriter, prepare_folder
@@ -56,6 +56,7 @@ def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> No
         for row in read_rows(source):
             assert isinstance(row, Row), row
             request = build_request(row, config, info)
+            resolved = ResolvedRow(row, request, False, None, None, None, "", info.identity)
             path = writer.path_of(row.id)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(AUDIO)
@@ -72,7 +73,7 @@ def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> No
                 text_chars=len(row.text),
                 frames=75,
                 audio_s=6.0,
-                request_hash=request_hash(request, info.identity),
+                request_hash=resolved.request_hash(),
                 delivery_hash=writer.delivery_hash_of(),
             )
             journal.write(record.to_line())

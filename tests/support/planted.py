@@ -25,12 +25,13 @@ from tts_cli.core import Result, Task
 from tts_cli.engine.pieces import measure
 from tts_cli.sources.ids import TAKES
 from tts_cli.store.entry import JournalEntry
+from tts_cli.store.results import ResultCommits
 from tts_cli.store.store import Store
 
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_results, StreamVerifier.on_results, sphinx.transcribe_one
+_KEEP, _SPOKEN, _HEAR_ONE = ResultCommits.commit, StreamVerifier.on_results, sphinx.transcribe_one
 Results = Sequence[tuple[Task, Result]]
 Array = np.ndarray[Any, Any]
 
@@ -68,16 +69,19 @@ class Planter:
             names = [f"{task.row.number}.{task.place.take}/1" for task, _ in results]
             _SPOKEN(session, self.all_planted(results, rate_hz, names))
 
-        put(Store, "commit_results", lambda folder, results: self.keep(folder, results))
+        put(ResultCommits, "commit", lambda *given: self.keep(*given))
         put(StreamVerifier, "on_results", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
-    def keep(self, folder: Store, results: Results) -> list[JournalEntry]:
-        """As `Store.commit_results`, with the faults of the rows."""
+    def keep(
+        self, commits: ResultCommits, results: Results, run_id: str | None = None
+    ) -> list[JournalEntry]:
+        """As `ResultCommits.commit`, with the faults of the rows."""
         names = [f"{task.id}/{task.place.take}" for task, _ in results]
-        return _KEEP(folder, self.all_planted(results, folder._native_rate_hz, names))
+        planted = self.all_planted(results, commits._writer.native_rate_hz, names)
+        return _KEEP(commits, planted, run_id)
 
     def all_planted(self, results: Results, rate_hz: int, names: Sequence[str]) -> Results:
         """Return the result with the faults of its row."""
@@ -170,14 +174,14 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
     """From now on files are kept and heard in another order: threads are late by chance."""
     draw = random.Random(seed)
 
-    def late(keep: Callable[[Any, Results], Any]) -> Callable[[Any, Results], Any]:
-        def keep_late(keeper: Any, results: Results) -> Any:
+    def late(keep: Callable[..., Any]) -> Callable[..., Any]:
+        def keep_late(*given: Any) -> Any:
             time.sleep(draw.uniform(0, LATE_S))
-            return keep(keeper, results)
+            return keep(*given)
 
         return keep_late
 
-    put(Store, "commit_results", late(Store.commit_results))
+    put(ResultCommits, "commit", late(ResultCommits.commit))
     put(StreamVerifier, "on_results", late(StreamVerifier.on_results))
     put(ByHeart, "order", draw.shuffle)
 

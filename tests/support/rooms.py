@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -15,11 +13,6 @@ CIRCLES: list[tuple[str, ...]] = []
 _FLOORS: dict[str, int] = {}
 _TOP = {"__init__": "library", "__main__": "main"}  # what files of the top belong to
 
-_NO_CODE = (
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    *(tokenize.ENDMARKER, tokenize.ENCODING),
-)
-
 
 @cache
 def tree(path: Path) -> ast.Module:
@@ -27,18 +20,27 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All that a file of Python has."""
+    return list(ast.walk(tree(path)))
+
+
 def code_lines(path: Path) -> int:
-    """Count the lines with a token that is no comment and no docstring."""
-    lines = set()
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
-        if token.type not in _NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+    """Count the lines that are not empty, no comment and no docstring."""
+    texts, docstrings = set(), set()
+    for node in nodes(path):
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        ):
+            texts.update(range(node.lineno, (node.end_lineno or 0) + 1))
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and ast.get_docstring(node) is not None:
-                lines.difference_update(range(first.lineno, (first.end_lineno or 0) + 1))
-    return len(lines)
+                docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    code = {number for number, line in lines if line.strip() and not line.lstrip().startswith("#")}
+    return len((code | texts) - docstrings)
 
 
 def room_of(file: str) -> str:

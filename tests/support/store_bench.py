@@ -88,13 +88,13 @@ class StoreBench:
     ) -> JournalEntry:
         """Commit a result."""
         with self.opened(save_codes=save_codes, format=format) as store:
-            return store.commit_results([result(row_id, value, take, role)])[0]
+            return store.results.commit([result(row_id, value, take, role)])[0]
 
     def fail(self, value: int, take: int = 1, row_id: str = "a") -> JournalEntry:
         """Commit a result whose audio is cut off."""
         with self.opened() as store:
             failed = result(row_id, value, take, error="no end", finish=Finish.MAX_FRAMES)
-            return store.commit_results([failed])[0]
+            return store.results.commit([failed])[0]
 
     def pin(self, take: int, row_id: str = "a") -> bool:
         """Pin a take."""

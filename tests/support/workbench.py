@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +23,19 @@ import pytest
 import soundfile
 from warm_process import Process, start
 
+from models.family import Folder
 from tts_cli.main import main
 from tts_cli.store.run_file import last_of_runs
 
 ROOT = Path(__file__).parents[2]
 OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.jsonl")
 PATIENCE_S = 60.0
+THREE: list[dict[str, str]] = [
+    {"id": "a", "text": "Hello there."},
+    {"id": "sub/b", "text": "Good morning."},
+    {"id": "c", "text": "Hm."},
+]
+UP_TO_A_SECOND = ("--max-seconds", 1)
 
 Rows = Sequence[Mapping[str, Any]]
 Answer = TypeVar("Answer", bound="Result")
@@ -215,6 +222,23 @@ class Workbench:
         """Wait until a process has recorded at least `count` rows."""
         journal = self.folder / out / "timings.jsonl"
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= count, process)
+
+
+def described_once() -> Iterator[None]:
+    """A checkpoint whose files have not changed is hashed and checked once, and not by each run."""
+    known: dict[tuple[object, ...], str] = {}
+
+    def identity(source: Folder) -> str:
+        stats = ((path, path.lstat()) for path in sorted(source.folder.rglob("*")))
+        key = (*((path, stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in stats),)
+        if key not in known:
+            known[key] = real(source)
+        return known[key]
+
+    real = Folder.identity
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "identity", identity)
+        yield
 
 
 def forbid_weights(patch: pytest.MonkeyPatch) -> None:

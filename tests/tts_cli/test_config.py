@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import pytest
+from cases import cases
 
 from models.sampling import SETTINGS as SAMPLING
 from models.sampling import Range, Sampling
@@ -14,6 +15,8 @@ from tts_cli.cli import options
 from tts_cli.config import SETTINGS, SUBTYPES, RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.setting import Topic, flag
+
+CASES = cases(__file__)["config"]
 
 
 def test_defaults_are_valid() -> None:
@@ -23,35 +26,12 @@ def test_defaults_are_valid() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"seed": -1}, "--seed must be 0 to"),
+        *CASES["bad_settings"],
         ({"seed": 2**53}, "--seed"),
-        ({"sampling": {"temperature": 0.0}}, "use greedy"),
         ({"sampling": {"temperature": float("nan")}}, "--temperature"),
-        ({"sampling": {"top_k": -1}}, "--top-k"),
-        ({"sampling": {"top_p": 0.0}}, "--top-p must be over 0"),
-        ({"sampling": {"subtalker_top_p": 1.5}}, "--subtalker-top-p"),
-        ({"sampling": {"repetition_penalty": 0.0}}, "--repetition-penalty"),
-        ({"max_seconds": 0.0}, "--max-seconds"),
-        ({"retries": -1}, "--retries"),
-        ({"retries": 101}, "--retries"),
-        ({"limit": 0}, "--limit"),
-        ({"sample_rate": 100}, "--sample-rate must be 8000 to 192000, not 100"),
-        ({"max_batch": 0}, "--max-batch"),
-        ({"max_batch": 48}, "--max-batch must be a power of two, not 48; use 32"),
-        ({"max_batch": 2048}, "--max-batch"),
-        ({"device": "tpu"}, "--device 'tpu': must be auto, cpu, cuda or cuda:N"),
-        ({"device": "cuda:x"}, "--device"),
-        ({"dtype": "float16"}, "--dtype 'float16': must be one of auto, float32, bfloat16"),
-        ({"layout": "x"}, "--layout"),
-        ({"format": "aac"}, "--format"),
-        ({"manifest_format": "xls"}, "--manifest-format"),
-        ({"subtype": "FLOAT", "format": "flac"}, "use --format wav"),
-        ({"subtype": "PCM_24", "format": "mp3"}, "--subtype PCM_24 does not exist in mp3"),
-        ({"subtype": "PCM_8"}, "must be one of PCM_16, PCM_24, FLOAT"),
         ({"shard": (0, 4)}, "--shard 0/4"),
         ({"shard": (5, 4)}, "--shard 5/4: the part must be 1 to 4"),
         ({"shard": (1, 0)}, "--shard"),
-        ({"overwrite": True, "retry_failed": True}, "exclude each other"),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], words: str) -> None:

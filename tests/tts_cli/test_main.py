@@ -19,11 +19,14 @@ from typing import Any
 
 import click
 import pytest
+from cases import cases
 
 from tts_cli import main as main_module
 from tts_cli.cli import messages as msg
 from tts_cli.errors import DiskFull, Interrupted, ManifestError, SetupError, UsageError
 from tts_cli.main import COMMANDS, GROUPS, cli, main
+
+CASES = cases(__file__)["main"]
 
 PANIC = type("PanicException", (BaseException,), {})  # as libraries written in Rust raise it
 Install = Callable[[Callable[[], Any]], None]
@@ -158,23 +161,7 @@ def test_short_help_and_all_of_it(name: str, capsys: pytest.CaptureFixture[str])
     assert short.index("Examples:") < short.index(after)
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["snyth"], "no such command 'snyth'; did you mean 'synth'?"),
-        (["xyz"], "see tts-cli --help"),
-        (["--bogus"], "No such option"),
-        (["validate"], "Missing argument 'MANIFEST...'"),
-        (["validate", "m", "--bogus"], "No such option"),
-        (["validate", "m", "--seed", "x"], "not a valid integer"),
-        (["validate", "m", "--seed", "-1"], "--seed must be 0 to"),
-        (["validate", "m", "--shard", "3"], "not of the form I/N"),
-        (["validate", "m", "--shard", "5/4"], "the part must be 1 to 4"),
-        (["validate", "m", "--format", "aac"], "is not one of"),
-        (["validate", "m", "--top-p", "nan"], "--top-p must be"),
-        (["validate", "m", "m2"], "'m': the file does not exist"),
-    ],
-)
+@pytest.mark.parametrize(("args", "words"), CASES["usage_errors"])
 def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(args) == 2
     out, err = capsys.readouterr()

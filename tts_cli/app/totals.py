@@ -131,6 +131,7 @@ class ResultRecorder:
     """Commits the results of a run's rows and counts them. Any thread may call it.
 
     Args:
+        folder: open.
         frame_s: seconds of audio per frame.
         failures_allowed: rows that may fail besides the invalid ones; None: all.
         hooks: called after every commit, from one thread at a time.
@@ -148,7 +149,7 @@ class ResultRecorder:
         is_retake: bool = False,
     ) -> None:
         self.on_row: Callable[[int, int, float], None] = lambda *_: None  # see `Progress.update`
-        self._folder = folder
+        self._folder, self._results = folder, folder.results
         self._frame_s = frame_s
         self._events = events
         self._failures_allowed = failures_allowed
@@ -162,7 +163,7 @@ class ResultRecorder:
         if more rows failed than are allowed.
         """
         try:
-            takes = self._folder.commit_results(results)
+            takes = self._results.commit(results, self._folder.run_id)
         except DiskFull:
             if len(results) == 1:
                 raise
@@ -183,7 +184,8 @@ class ResultRecorder:
         else:
             kind = Event.FAILED
         add_result(self._events, kind, take, dropped_s=dropped_s, expected_s=result.usual_s)
-        startup.reach("first_row_s")
+        if not self._audio_s:
+            startup.reach("first_row_s")
         for hook in self._hooks:
             hook(task, result, take)
         self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)

@@ -29,6 +29,7 @@ from tts_cli.core import Finish, Kind, Levels, Piece, Remark, Result, Task, Work
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.seeds import attempt_seed
+from tts_cli.voices.voice_loader import TaskWithVoice
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from models.base import ModelInfo, Prompt, SpeechRequest
     from models.device.spans import DeviceSpan
     from tts_cli.voices.encoding import VoiceFuture
-    from tts_cli.voices.voice_loader import TaskWithVoice
 
 log = logging.getLogger(__name__)
 
@@ -243,10 +243,10 @@ class RetryPolicy:
         """Whether another attempt follows. `finish` is None after NaN or infinite values."""
         if finish is None:
             return not attempt.was_nan
-        if attempt.prompt.request.sampling.draws_nothing:  # another seed changes nothing
-            return False
+        if not self.is_runaway(finish) or attempt.prompt.request.sampling.draws_nothing:
+            return False  # without draws another seed changes nothing
         done = max(attempt.number, attempt.made) - attempt.first  # including those with NaN
-        return self.is_runaway(finish) and done < self.retries
+        return done < self.retries
 
 
 @dataclass(eq=False)
@@ -275,12 +275,17 @@ class Pieces:
         self._num_left = 0  # unfinished pieces of all open tasks
 
     def opened(
-        self, tasks: Iterable[TaskWithVoice], stop: threading.Event
+        self, tasks: Iterable[Task | TaskWithVoice | None], stop: threading.Event
     ) -> Iterator[tuple[TaskWithVoice, int]]:
         """Yield each task with the index of each of its pieces, as soon as the task may be opened.
-        Ends early when `stop` is set.
+        Ends early when `stop` is set. None among `tasks` means that no task has come for a while.
         """
-        for voiced in tasks:
+        for task in tasks:
+            if stop.is_set():
+                return
+            if task is None:
+                continue
+            voiced = TaskWithVoice(task) if isinstance(task, Task) else task
             if voiced.task.is_joined:
                 self._open_joined(voiced.task, stop)
             for index in range(len(voiced.task.pieces)):

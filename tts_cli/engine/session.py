@@ -221,7 +221,7 @@ class LocalSession:
             self.loaded,
             keep,
             policy or RetryPolicy.of(config),
-            cloning=self.cloning,
+            cloning=self.cloning if self.info.can_clone else None,
             is_int16=self.is_int16 if is_int16 is None else is_int16,
             writers=ENCODERS if is_encoded else WRITERS,
         )
@@ -230,7 +230,7 @@ class LocalSession:
         try:
             run.speak(tasks)
         finally:
-            self._reference_load_s += run.stage.load_s
+            self._reference_load_s += 0.0 if run.stage is None else run.stage.load_s
             for name, value in run.engine.facts().items():
                 self._work[name] = self._work.get(name, 0) + value
         if run.engine.is_async and not self._is_stopped:

@@ -95,7 +95,7 @@ class SpeechRun:
     Args:
         keep: receives the result of every task. Several threads call it: the writers, and the
             prompt thread for tasks without a prompt.
-        cloning: finds the voices of tasks that clone; None: no task does.
+        cloning: finds the voices of tasks that clone; None: no task does, or tasks have them.
         is_int16: samples are int16, made on the device, instead of float32.
         writers: number of writer threads, and of concurrent calls of `keep`.
     """
@@ -116,7 +116,7 @@ class SpeechRun:
         self.policy = policy
         self.room = loaded.room
         self.writers = writers
-        self.stage = VoiceLoader(cloning, loaded.voices)
+        self.stage = None if cloning is None else VoiceLoader(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
         self.input: queue.Queue[Attempt | None] = queue.Queue(READY_ATTEMPTS)
         self._finished = FinishedQueue(FINISHED_FRAMES, writers)
@@ -184,7 +184,9 @@ class SpeechRun:
         """Body of the prompt thread."""
         stop = self.engine.stop
         try:
-            for voiced, index in self.pieces.opened(self.stage.attach(tasks, stop), stop):
+            if self.stage is not None:
+                tasks = self.stage.attach(tasks, stop)
+            for voiced, index in self.pieces.opened(tasks, stop):
                 first = self._first(voiced, index)
                 if isinstance(first, Attempt):
                     self._offer(first)

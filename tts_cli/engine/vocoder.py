@@ -80,7 +80,6 @@ class VocoderQueue:
             self.beside = VocoderThread(self._hand_on)
         # Tensors that the vocoder reads, until it is done: cheaper than recording streams of each.
         self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
-        self.spans: deque[DeviceSpan] = deque()  # of decoded batches, not yet given to `busy`
 
     def add(self, attempt: Attempt) -> None:
         if self.beside is not None:
@@ -98,8 +97,6 @@ class VocoderQueue:
             self.beside.run(is_last)
         while batch := self._take(is_last):
             self._hand_on(batch)
-        while self.spans:
-            self.busy.add(self.spans.popleft())
 
     def end(self) -> None:
         """End the vocoder thread. Its rows are passed on."""
@@ -147,7 +144,9 @@ class VocoderQueue:
                 try:
                     span = DeviceSpan(self.device)
                     waves = self.model.decode_audio(codes, references if fronts else None)
-                    self.spans.append(span.end())
+                    span.end()
+                    if self.beside is None:
+                        self.busy.add(span)
                     on_host = zip(attempts, self._to_host(waves), self._to_host(codes), strict=True)
                 finally:
                     self.read.append((copied.end(), [*codes, *fronts]))

@@ -90,9 +90,9 @@ class CheckedRows:
                 self._places.setdefault(id_hash(fold_id(row.record_id)), row.line)
                 yield row
                 continue
+            row_id = row.id
             if isinstance(row, Row):
                 row = self.validator.validated(row)
-            row_id = row.record_id
             if 4 * len(row_id) > longest and len(row_id.encode("utf-8", "surrogatepass")) > longest:
                 row = _bad(row, f"its path in --out is longer than {MAX_PATH_BYTES} bytes")
             yield row

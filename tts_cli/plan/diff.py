@@ -83,8 +83,11 @@ class Action(NamedTuple):
     not_convertible: str = ""  # why a file cannot be converted although only the delivery changed
 
 
+NEW = Action(Do.NEW)  # of a row that the journal does not have
+
+
 class FolderDiff:
-    """Compares the rows of a run with its output folder.
+    """Compares the rows that an output folder has with the rows of a run.
 
     Args:
         store: the folder; it may be opened for writing later.
@@ -247,13 +250,10 @@ class FolderDiff:
         if self._config.overwrite and do in (Do.CHANGED, Do.REENCODE, Do.KEEP):
             is_held = is_held or not (action.is_expected or action.is_early)
         role = Role.HELD if is_held else Role.OWN
-        file = self.store.journal.file(row_id)
-        if file is not None and self._is_again(task, file, do):
-            task = replace(task, place=TakeRef(file.take, role))
-        else:
-            row = self.store.journal.row(row_id)
-            place = TakeRef(row.take_to_write(), role, is_new=not row.takes)
-            task = replace(task, place=place)
+        row = self.store.journal.row(row_id)
+        is_again = row.status is not None and self._is_again(task, row, do)
+        take = row.take if is_again else row.take_to_write()
+        task = replace(task, place=TakeRef(take, role))
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:

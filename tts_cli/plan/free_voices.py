@@ -142,7 +142,6 @@ class FreeVoices:
     maker: VoiceDesigner
     made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
-    _is_settled: bool = False  # all rows were counted
     _first: SpeechRequest | None = None
     _names: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
 
@@ -150,6 +149,8 @@ class FreeVoices:
         self.is_possible = makes_voices(self.info, self.maker)
         can_end = self.is_two or self.config.free_voice == ONE or not never_ends(self.config.model)
         self.is_one = self.is_possible and self.config.free_voice != EACH and can_end
+        # Until `settle` rows that are not selected count, too: voices depend on all rows.
+        self.is_asked = self.is_one
 
     @property
     def is_two(self) -> bool:
@@ -158,7 +159,7 @@ class FreeVoices:
 
     def follow(self, others: FreeVoices) -> None:
         """Give rows their voices in `others`, uncounted, for requests that are only compared."""
-        self._is_settled = True
+        self.is_asked = False
         if self.config.free_voice == others.config.free_voice:
             self.is_one = others.is_one
 
@@ -176,9 +177,9 @@ class FreeVoices:
         Raises:
             UsageError: rows ask for implausibly many voices.
         """
-        if self._is_settled:
+        if not self.is_asked:
             return False
-        self._is_settled = True
+        self.is_asked = False
         is_any = bool(self.asks)
         is_worth = sum(ask.rows for ask in self.asks.values()) > 1
         is_worth = is_worth or not all(ask.is_gone for ask in self.asks.values())
@@ -206,7 +207,7 @@ class FreeVoices:
         if voice not in self.asks:
             self.asks[voice] = self._new(row, voice, request.language)
         ask = self.asks[voice]
-        if self._is_settled:
+        if not self.is_asked:
             return ask
         self._first = self._first or request
         ask.rows += 1
@@ -246,11 +247,6 @@ class FreeVoices:
             return request
         instruct = None if self.is_two else request.instruct
         return replace(request, voice=self._ask(row, request).voice, instruct=instruct)
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether rows that are not selected count, too: voices depend on all rows."""
-        return self.is_one and not self._is_settled
 
     def count_lost(
         self, request: SpeechRequest, row_id: str, take_of: Callable[[str], JournalEntry | None]

@@ -13,7 +13,7 @@ from tts_cli.core import Row
 from tts_cli.events import Event
 from tts_cli.named import shown
 from tts_cli.plan.free_voices import FreeVoices
-from tts_cli.plan.split_rule import SplitRule
+from tts_cli.plan.split_rule import BYTES_PER_CHAR, SplitRule
 from tts_cli.sources.decode import garbled
 from tts_cli.sources.lists import transcript_marks
 from tts_cli.sources.subtitles import cue_length_s
@@ -70,13 +70,14 @@ class Notes:
                 why = "of unknown language, so figures stay as written; "
                 why += "give --language, or a language with --normalize"
             yield Note(Event.UNREAD, kind=why, what=why)
-        text, written, has_marks = request.text, row.text, has_pauses(row.text)
-        if has_marks and not has_pauses(text):
-            lost = "its pauses are left out, because its voice would change after a pause"
-            yield Note(Event.PAUSES, lost)
-        elif has_marks:
-            text, written = without_pauses(text), without_pauses(written)
+        text, written = request.text, row.text
         if "[" in row.text:  # as written: figures of `text` may be words already
+            has_marks = has_pauses(row.text)
+            if has_marks and not has_pauses(text):
+                lost = "its pauses are left out, because its voice would change after a pause"
+                yield Note(Event.PAUSES, lost)
+            elif has_marks:
+                text, written = without_pauses(text), without_pauses(written)
             unread = row.text if info.pace is None else info.pace.without_markup(row.text)
             for name, mark in transcript_marks(unread):
                 yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)
@@ -140,7 +141,8 @@ class Notes:
             yield Note(Event.OWN_CAP, what=f"{config.max_seconds:g}")
         if is_joined and 0 < self._longest < rule.limit:
             yield Note(Event.LIMIT, what=f"{rule.limit} allows longer pieces than {self._well}")
-        if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
+        may_be_long = self._longest < BYTES_PER_CHAR * len(request.text)
+        if may_be_long and not (is_joined or is_silent) and (reason := rule.why_whole(request)):
             spoken = f"and not split: {reason}; words may be lost"
             text = f"is longer than {self._well}, {spoken}"
             yield Note(Event.WHOLE, text, reason, self._well)

@@ -20,7 +20,7 @@ from tts_cli.events import Event, Events
 from tts_cli.named import counted, first_few
 from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, RowFilter
-from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes
+from tts_cli.plan.diff import NEW, Action, Do, FolderDiff, ServedTakes
 from tts_cli.plan.estimate import estimate_audio_s, estimate_plan
 from tts_cli.plan.free_voices import VoiceDesigner
 from tts_cli.plan.notes import Note
@@ -294,11 +294,12 @@ class Plan:
             if row.ref_audio is not None and not is_silent:
                 for note in notes.of_recording(row, self.planner.cloning, self._decodes_audio):
                     self._note(row, note)
-            action = self._diff.action(resolved, events)
+            is_known = self.folder.journal.row(row.id).takes
+            action = self._diff.action(resolved, events) if is_known else NEW
             job = None if self.config.overwrite else action.job
             is_due = action.do not in (Do.KEEP, Do.RESTORE) or self.config.overwrite
             is_due = action.do is Do.RETRY if self.config.retry_failed else is_due and job is None
-            is_asked = (is_due or extras) and (self._keeps or resolved.is_split)
+            is_asked = (is_due or extras) and (self._keeps or resolved.split is not None)
             pieces = self.planner.pieces(resolved) if is_asked else ()
         except RowError as error:
             if not is_silent:  # `Event.WORDLESS` reports these
@@ -380,7 +381,9 @@ class Plan:
         if action is not None:
             is_again = action.pinned is not None and action.do is not Do.KEEP
             seed = action.pinned.seed if action.pinned is not None and is_again else None
-            task = self._diff.own_task(self.planner.task(resolved, pieces, seed), action)
+            task = self.planner.task(resolved, pieces, TakeRef(is_new=True), seed)
+            if action is not NEW:
+                task = self._diff.own_task(task, action)
             own = task.place
             self._due.add(task)
         if not extras:
@@ -388,5 +391,5 @@ class Plan:
         known = {1 if own is None else own.take, *self.folder.journal.row(resolved.row.id).numbers}
         free = islice((take for take in count(2) if take not in known), extras)
         for take in free:
-            task = self.planner.task(resolved, pieces, take_seed(resolved.request.seed, take))
-            self._due.add(replace(task, place=TakeRef(take, Role.EXTRA)))
+            seed, place = take_seed(resolved.request.seed, take), TakeRef(take, Role.EXTRA)
+            self._due.add(self.planner.task(resolved, pieces, place, seed))

@@ -56,7 +56,7 @@ from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import parse_row_lexicon
 from tts_cli.text.normalized_text import NormalizedText
-from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
+from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.voice_store import VoiceStore
@@ -82,22 +82,31 @@ class ResolvedRow(NamedTuple):
     pace: FilePace = AS_SYNTHESIZED  # of its file
 
     @property
-    def is_split(self) -> bool:
-        return self.split is not None and not self.is_silent
-
-    @property
     def lacks_voice(self) -> bool:
         return self.need is not None and not self.need.digest
 
     def request_hash(self) -> str:
-        """The hash of everything that reaches the model."""
-        digest = None if self.need is None else self.need.digest
-        return request_hash(self.request, self.model, digest, self.split)
+        """Return the hash of all that reaches the model; rows with the same one sound the same."""
+        sampling = f'"sampling":{_encode_sampling(self.request.sampling)}'
+        return sha256_of(encode(self._hashed_values()).replace(_SAMPLING, sampling, 1))
 
     def content_hash(self) -> str:
-        """The hash without seed, sampling and limits."""
-        digest = None if self.need is None else self.need.digest
-        return content_hash(self.request, self.model, digest, self.split)
+        """Return the hash without seed, sampling, frame limit and shapes."""
+        values = self._hashed_values()
+        for name in ("seed", "sampling", "max_frames", "shapes"):
+            values.pop(name, None)
+        return sha256_of(encode(values))
+
+    def _hashed_values(self) -> dict[str, Any]:
+        values = hashed_values(self.request)
+        values["sampling"] = None  # see `request_hash`
+        del values["clone"]  # covered by the digest
+        if self.need is not None:  # the content of what is cloned, instead of its path
+            values["ref_audio"] = self.need.digest
+        values["model"] = self.model
+        if self.split is not None:
+            values["split"] = self.split
+        return values
 
 
 class Requests:
@@ -127,7 +136,7 @@ class Requests:
             language = named_language(row.language, self.info.languages)
         spaced = reading = None
         own = None if row.lexicon is None else parse_row_lexicon(row.lexicon)
-        if own is not None or not self.care.leaves(row.text):
+        if own is not None or not self.care.leaves(row.text, language):
             reading = self.care.read(row.text, language, own)
             spoken = reading.spoken
             if reading.spaced != spoken:
@@ -253,7 +262,7 @@ class Resolver:
             ask = self.voices.asks.get(resolved.request.voice or "")
             if problem := resolved.problem or (ask.problem if ask is not None else ""):
                 raise RowError(problem)
-            task = self.task(resolved, self.pieces(resolved))
+            task = self.task(resolved, self.pieces(resolved), TakeRef())
             request, is_silent = resolved.request, resolved.is_silent
             notes = [
                 *self.notes.of_text(row, request, is_silent),
@@ -271,7 +280,8 @@ class Resolver:
         need, problem = None, ""
         try:
             if not is_silent:
-                need = self.cloning.need(request)
+                if self.info.can_clone:
+                    need = self.cloning.need(request)
                 if split is None:  # the pieces of others are checked in `pieces`
                     self._check_room(request, need)
             elif self.config.wordless == "fail":
@@ -287,10 +297,11 @@ class Resolver:
         row for the voice that is generated for it. Raises UsageError, SetupError.
         """
         request, reading = self._requests.read(row)
-        is_silent = is_wordless(without_pauses(request.text), self.info.pace)
+        said = without_pauses(request.text) if "[" in request.text else request.text
+        is_silent = is_wordless(said, self.info.pace)
         if self.voices.is_one and not is_silent:
             request = self.voices.given(row, request)
-        if has_pauses(request.text):
+        if said != request.text:
             request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = NormalizedText(row.text)
@@ -300,7 +311,7 @@ class Resolver:
         """Return the pieces of a row. Raises RowError: one of several is certain to fail."""
         if resolved.is_silent:
             return ()
-        if not resolved.is_split:
+        if resolved.split is None:
             return (self.split_rule.whole(resolved.request, resolved.reading),)
         pieces = self.split_rule.pieces(resolved.request, resolved.reading)
         for number, piece in enumerate(pieces, 1):
@@ -311,7 +322,11 @@ class Resolver:
         return pieces
 
     def task(
-        self, resolved: ResolvedRow, pieces: tuple[Piece, ...], seed: int | None = None
+        self,
+        resolved: ResolvedRow,
+        pieces: tuple[Piece, ...],
+        place: TakeRef,
+        seed: int | None = None,
     ) -> Task:
         """Return the task of a row, with another seed if given. Raises RowError, see `pieces`."""
         if seed is not None:
@@ -323,6 +338,7 @@ class Resolver:
             pieces,
             self.split_rule.most_frames(resolved.request) if are_joined(pieces) else None,
             resolved.need,
+            place=place,
             request_hash=resolved.request_hash(),
             content_hash=resolved.content_hash(),
             pace=resolved.pace,
@@ -333,8 +349,8 @@ class Resolver:
         """Yield the tasks of further takes of a single row, with different seeds."""
         resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
-            found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
-            yield replace(found, notes=task.notes, place=TakeRef(number, Role.EXTRA))
+            seed, place = take_seed(task.request.seed, number), TakeRef(number, Role.EXTRA)
+            yield replace(self.task(resolved, task.pieces, place, seed), notes=task.notes)
 
     def _check_room(self, request: SpeechRequest, need: VoiceKey | None) -> None:
         if most_positions(request, self.info, need) > self.info.max_positions:
@@ -357,52 +373,6 @@ def pace_of(row: Row, config: RunConfig) -> FilePace:
 
 _SAMPLING = '"sampling":null'  # unique in the JSON, since quotes inside of texts are escaped
 _last: tuple[Sampling, str] | None = None
-
-
-def request_hash(
-    request: SpeechRequest,
-    model: str,
-    ref_digest: str | None = None,
-    split: Mapping[str, float] | None = None,
-) -> str:
-    """Return the hash of a request; requests with the same hash give the same speech.
-
-    Args:
-        request: of the first attempt, with all settings resolved.
-        model: `ModelInfo.identity`.
-        ref_digest: digest of the reference or voice file to clone, hashed instead of its path.
-        split: options of splitting and joining; None: one piece.
-    """
-    text = encode(_request_values(request, model, ref_digest, split))
-    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
-    return sha256_of(text.replace(_SAMPLING, sampling, 1))
-
-
-def content_hash(
-    request: SpeechRequest,
-    model: str,
-    ref_digest: str | None = None,
-    split: Mapping[str, float] | None = None,
-) -> str:
-    """Return the hash as `request_hash`, without seed, sampling, frame limit and shapes."""
-    values = _request_values(request, model, ref_digest, split)
-    for name in ("seed", "sampling", "max_frames", "shapes"):
-        values.pop(name, None)
-    return sha256_of(encode(values))
-
-
-def _request_values(
-    request: SpeechRequest, model: str, ref_digest: str | None, split: Mapping[str, float] | None
-) -> dict[str, Any]:
-    values = hashed_values(request)
-    values["sampling"] = None  # see `request_hash`
-    del values["clone"]  # covered by ref_digest
-    if ref_digest is not None:
-        values["ref_audio"] = ref_digest
-    values["model"] = model
-    if split is not None:
-        values["split"] = dict(split)
-    return values
 
 
 def _encode_sampling(sampling: Sampling) -> str:

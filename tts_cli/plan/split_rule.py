@@ -156,7 +156,9 @@ class SplitRule:
 
     def settings(self, request: SpeechRequest, is_silent: bool = False) -> dict[str, float] | None:
         """Return the options that affect the sound of a split row, for its hash, or None."""
-        marks: dict[str, float] = {"marks": PAUSES_VERSION} if has_pauses(request.text) else {}
+        marks: dict[str, float] = {}
+        if "[" in request.text and has_pauses(request.text):
+            marks["marks"] = PAUSES_VERSION
         if is_silent:
             return marks or None
         is_long = self.is_long(request)

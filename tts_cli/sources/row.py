@@ -45,6 +45,7 @@ MAX_EXTRA_CHARS = 1 << 16
 CELL_ERRORS = ("#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!")
 
 CLONE_MODES = ("icl", "xvec")
+_OF_REFERENCE = {"ref_audio", "ref_text", "clone_mode", "x_vector_only_mode"}
 # Fields that have other limits than a flag of the same name, or no such flag.
 _LIMITS = {
     "max_frames": Range(1, 1_000_000, is_integer=True),
@@ -103,9 +104,10 @@ def build_row(
             row_id = content_ids.next(
                 fields["text"], fields.get("voice") or fields.get("character")
             )
-        if problem := pause_problem(fields["text"]):
+        if "[" in fields["text"] and (problem := pause_problem(fields["text"])):
             raise RowProblem(f"text: {problem}")
-        _resolve_reference(fields, folder)
+        if not _OF_REFERENCE.isdisjoint(fields):
+            _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("has both max_frames and max_seconds; give only one")
         if "speed" in fields and "duration_s" in fields:
@@ -234,7 +236,7 @@ def _clean_text(name: str, value: str, kind: str) -> str:
             f"{name}: contains the control character U+{ord(match.group()):04X} at position "
             f"{match.start() + 1}; remove it"
         )
-    if kind == "text":
+    if kind == "text" and not value.isascii():
         value = clean_unicode(value)
     limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
     if len(value) > limit:

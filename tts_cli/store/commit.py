@@ -68,12 +68,6 @@ class RowChange:
     def new_names(self) -> set[str]:
         return {str(one.target) for one in (*self.staged, *self.moved)}
 
-    @property
-    def is_of_row(self) -> bool:
-        """Whether the entry changes which files have the row's own names."""
-        entry = self.entry
-        return entry.status is not Status.FAILED and entry.role is not Role.EXTRA
-
 
 @dataclass
 class _Rotation:
@@ -113,6 +107,7 @@ class Commits:
         """
         lines: list[JournalEntry | CopiedLine] = []
         rotations: list[_Rotation] = []
+        has_moved = False
         staged = [os.path.join(self.out, one.name) for each in changes for one in each.staged]
         try:
             with writing(self.out):
@@ -122,13 +117,13 @@ class Commits:
                     rotation = self._rotated(change)
                     rotations.append(rotation)
                     line, moved = change.line, [*rotation.moved, *change.moved]
+                    has_moved = has_moved or bool(moved)
                     if isinstance(line, CopiedLine):
                         line = line.changed(moved=moved)
                     elif moved or line.moved:
                         line = replace(line, moved=moved)
                     lines += [*rotation.entries, line]
                 # New folders are durable before the lines; earlier renames only if files move.
-                has_moved = any(one.moved for one in changes) or any(one.moved for one in rotations)
                 due = self.files.due(has_renames=has_moved)
                 try:
                     self.journal.append(*lines, folders={*map(os.path.dirname, staged), *due})
@@ -185,19 +180,21 @@ class Commits:
         """
         entry, rotation = change.entry, _Rotation()
         new = {str(one.target): str(one.sha256) for one in (*change.staged, *change.moved)}
-        has_current = change.is_of_row and not change.is_new
+        # Whether the entry changes which files have the row's own names.
+        is_of_row = entry.status is not Status.FAILED and entry.role is not Role.EXTRA
+        has_current = is_of_row and not change.is_new
         current = self._current_line(entry.id) if has_current else None
         own, codes = [], f"{entry.id}{CODES_SUFFIX}"
         if current is not None:
             own = [f"{entry.id}{audio_suffix(current.take.path)}"]
             own += [] if change.is_rendition else [codes]
-        if change.is_of_row and entry.status is Status.REMOVED:
+        if is_of_row and entry.status is Status.REMOVED:
             sha256 = None if current is None else current.take.sha256
             for name in (*own, *self._derived(entry)):
                 home = take_name(entry.id, entry.take, name.removeprefix(entry.id))
                 self._move(name, sha256 if name in own[:1] else None, home, rotation)
             return rotation
-        if change.is_of_row and not new:  # the audio is not moved
+        if is_of_row and not new:  # the audio is not moved
             if current is not None and current.take.take != entry.take:
                 home = take_name(entry.id, current.take.take, CODES_SUFFIX)
                 self._move(codes, None, home, rotation)
@@ -207,7 +204,7 @@ class Commits:
             if found is not None and found[1] != new.get(name):
                 place = self._home(change, current, name, found, rotation) if found[0] else None
                 self._move(name, found[1], place, rotation)
-        if self._has_truncated and change.is_of_row and entry.status is Status.OK:
+        if self._has_truncated and is_of_row and entry.status is Status.OK:
             for suffix in (*AUDIO_SUFFIXES, CODES_SUFFIX):
                 self._move(f"{TRUNCATED}/{entry.id}{suffix}", None, None, rotation)
         return rotation

@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 COMMITTERS = 24  # threads; they wait for the disk, which syncs for many concurrently
 MAX_WAITING = 256  # calls, before a further one waits
-_ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
 def invalid_entry(bad: BadRow, take: int, run_id: str | None) -> JournalEntry:
     known: dict[str, Any] = {}
     if bad.row is not None:
         known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
-        known |= {name: getattr(bad.request or bad.row, name) for name in _ASKED}
+        asked = bad.request or bad.row
+        known |= {"voice": asked.voice, "language": asked.language, "instruct": asked.instruct}
     return JournalEntry(
         bad.record_id,
         Status.FAILED,
@@ -60,7 +60,9 @@ def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
         "spoken_text": None if request.text == text else request.text,
         "edits": list(task.edits),
         "text_chars": len(text),
-        **{name: getattr(request, name) for name in _ASKED},
+        "voice": request.voice,
+        "language": request.language,
+        "instruct": request.instruct,
         "ref_sha256": None if need is None else need.ref_sha256,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
@@ -108,7 +110,7 @@ def result_entry(
 
     Args:
         run_id: None: the results belong to no run.
-        started_s: `perf_counter` when the encoding of the files began.
+        started_s: `perf_counter` when the encoded files were there.
     """
     files, request, need = spoken.encoded, task.request, task.need
     error, values = spoken.error, _result_fields(task, spoken)
@@ -148,7 +150,9 @@ def result_entry(
 
 
 def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter) -> dict[str, Any]:
-    parts, applied = list(spoken.parts), files.applied
+    parts, applied, text = list(spoken.parts), files.applied, task.row.text
+    if "[" in text:
+        text = without_pauses(text)
     audio_s = files.num_samples / writer.native_rate_hz
     treated: dict[str, Any] = {}
     if applied is not None:
@@ -166,7 +170,7 @@ def _file_fields(task: Task, spoken: Result, files: Encoded, writer: AudioWriter
         "codes_sha256": files.codes_sha256,
         "sample_rate_hz": writer.rate_hz,
         "frames": spoken.frames,
-        "frames_per_char": spoken.frames / max(1, len(without_pauses(task.row.text))),
+        "frames_per_char": spoken.frames / max(1, len(text)),
         "audio_s": audio_s,
         **({} if spoken.levels is None else vars(spoken.levels)),
         **treated,
@@ -201,7 +205,7 @@ class ResultCommits:
         self._out = commits.out
 
     def commit(
-        self, results: Sequence[tuple[Task, Result]], run_id: str | None
+        self, results: Sequence[tuple[Task, Result]], run_id: str | None = None
     ) -> list[JournalEntry]:
         """Commit the results of different rows with one write of the journal, and return their
         entries. A row that cannot be written is recorded as failed.
@@ -231,8 +235,9 @@ class ResultCommits:
 
     def _change_of(self, task: Task, result: Result, run_id: str | None) -> RowChange:
         """Encode and stage a row; the change may be a failure. Raises DiskFull, StoppedEarly."""
-        writer, started_s = self._writer, time.perf_counter()
+        writer = self._writer
         result = encoded(task, result, writer.make, self._comment)
+        started_s = time.perf_counter()
         is_truncated, made = result.error is not None, result.encoded
         try:
             if made is not None:

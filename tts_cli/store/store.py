@@ -6,8 +6,7 @@ import contextlib
 import json
 import logging
 import os
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import islice
@@ -21,7 +20,7 @@ from tts_cli.atomic import read_own, remove_stale_parts, require_plain_file, wri
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Result, Role, Status, Task
+from tts_cli.core import BadRow, Role, Status
 from tts_cli.errors import (
     FolderLocked,
     RowError,
@@ -68,7 +67,6 @@ from tts_cli.store.upgrade import upgrade
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import Result, Task
     from tts_cli.store.clean import Droppable, Takes
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
@@ -100,7 +98,6 @@ class Store:
         if info is not None:
             self.set_speech_format(info.sample_rate_hz, comment_of(info))
         self.run_id: str | None = None  # of the run that synthesizes, once it is recorded
-        self._mutex = threading.Lock()  # guards the creation of cached properties
         self._stack = ExitStack()
         self._lock: FolderLock | None = None
         self._is_open = False
@@ -164,7 +161,8 @@ class Store:
         return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
-    def _result_commits(self) -> ResultCommits:
+    def results(self) -> ResultCommits:
+        """The commits of results; the store must be open."""
         return ResultCommits(self.commits, self.writer, self._comment)
 
     @cached_property
@@ -179,12 +177,6 @@ class Store:
     @property
     def is_book(self) -> bool:
         return (self.out / BOOK_NAME).is_file()
-
-    def commit_results(self, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
-        """Commit results of different rows; see `ResultCommits.commit`. Any thread may call it."""
-        with self._mutex:
-            commits = self._result_commits
-        return commits.commit(results, self.run_id)
 
     def commit_failure(self, row: BadRow) -> JournalEntry:
         """Record a row that cannot be synthesized. Raises DiskFull."""
@@ -504,7 +496,7 @@ class Store:
 
     def _forget(self) -> None:
         """Discard what was read before the folder was locked."""
-        for name in ("journal", "runs", "writer", "commits"):
+        for name in ("journal", "runs", "writer", "commits", "results"):
             vars(self).pop(name, None)
 
     def _recover(self, marked: int | None) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 
-AUTO, OFF = "auto", "off"
+AUTO, OFF, ENGLISH = "auto", "off", "english"
 MAX_UNUSED = 8  # entries that a message names
 _DIGIT = re.compile("[0-9]")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
@@ -72,13 +71,20 @@ class TextFrontend:
             markup=None if info.pace is None else info.pace.markup,
         )
 
-    @cached_property
-    def _is_idle(self) -> bool:
-        return not (self.is_normalized or self.lexicon.entries)
-
-    def leaves(self, text: str) -> bool:
+    def leaves(self, text: str, language: str = AUTO) -> bool:
         """Return whether a text is certain to be synthesized as written; a cheap check."""
-        return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
+        if self.lexicon.entries or not (text.isascii() or ODD_SPACE.search(text) is None):
+            return False
+        if not self.is_normalized:
+            return True
+        if self.known(language) != ENGLISH or (self.markup and re.search(self.markup, text)):
+            return False
+        if self.is_typed and not (text.isascii() and _LOUD.search(text) is None):
+            return False
+        # Imported here: see `normalize`.
+        from tts_cli.text.english.rules import is_plain
+
+        return is_plain(text)
 
     def read(self, text: str, language: str = AUTO, own: Lexicon | None = None) -> NormalizedText:
         """Return the normalized text. The row's `own` lexicon comes first. Raises SetupError."""
@@ -108,7 +114,7 @@ class TextFrontend:
         if not self.is_typed:
             return edits
         if not edits and text.isascii() and _LOUD.search(text) is None:
-            return edits  # typed already, as most rows are
+            return edits  # typed already
         # Imported here: see `normalize`.
         from tts_cli.text.typed import as_typed, typed
 
@@ -141,7 +147,7 @@ class TextFrontend:
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:
         """Return the first number of a normalized text that no English rule understood, or None."""
-        if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != "english":
+        if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != ENGLISH:
             return None
         from tts_cli.text.english.numeric_tokens import left_as_written
 
@@ -166,7 +172,7 @@ class TextFrontend:
         }
 
 
-LANGUAGES = ("english", *languages.LANGUAGES)
+LANGUAGES = (ENGLISH, *languages.LANGUAGES)
 
 
 def normalize(text: str, language: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
@@ -176,7 +182,7 @@ def normalize(text: str, language: str, protected: Sequence[tuple[int, int]] = (
         language: one of LANGUAGES; texts of other languages are not changed.
         protected: spans (start, end) that no rule may change: markup, words of the lexicon.
     """
-    if language == "english":
+    if language == ENGLISH:
         # Imported here: its many patterns take longer to compile than most manifests to read.
         from tts_cli.text.english.rules import edits as english_edits
 

@@ -38,7 +38,7 @@ def segments(text: str) -> Iterator[UnbrokenText]:
 
 
 def has_pauses(text: str) -> bool:
-    return "[" in text and _PAUSE.search(text) is not None
+    return _PAUSE.search(text) is not None
 
 
 def pause_spans(text: str) -> list[tuple[int, int]]:
@@ -58,8 +58,6 @@ def without_pauses(text: str) -> str:
 
 
 def pause_problem(text: str) -> str | None:
-    if "[" not in text:
-        return None
     for found in _PAUSE.finditer(text):
         if _seconds(found) > MAX_PAUSE_S:
             return f"{found.group()} is longer than {MAX_PAUSE_S:g} s; shorten it"

@@ -78,7 +78,7 @@ def is_foreign(text: str) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    return all(map(_is_unseen, text))  # ends at the first character of most texts
+    return not _LETTER.search(text) and all(map(_is_unseen, text))
 
 
 def is_wordless(text: str, pace: Pace | None = None) -> bool:

@@ -28,11 +28,9 @@ class TaskWithVoice(NamedTuple):
 
 
 class VoiceLoader:
-    """Add voices to tasks. Only the prompt thread uses it. Without `cloning` no task clones, or
-    tasks have their voices.
-    """
+    """Add voices to tasks. Only the prompt thread uses it."""
 
-    def __init__(self, cloning: Cloning | None, cache: VoiceCache) -> None:
+    def __init__(self, cloning: Cloning, cache: VoiceCache) -> None:
         self.cloning = cloning
         self.cache = cache
         self.load_s = 0.0  # time of reading, checking and resampling
@@ -54,10 +52,10 @@ class VoiceLoader:
             if isinstance(task, TaskWithVoice):
                 yield task
                 continue
-            if task.need is None or self.cloning is None:
+            if task.need is None:
                 yield TaskWithVoice(task)
                 continue
-            found, ticket = self._begin(self.cloning, task, task.need)
+            found, ticket = self._begin(task, task.need)
             if ticket is None:
                 yield found
             else:
@@ -70,12 +68,10 @@ class VoiceLoader:
         while waiting and not stop.is_set():
             yield from _finished(waiting, WAIT_S)
 
-    def _begin(
-        self, cloning: Cloning, task: Task, need: VoiceKey
-    ) -> tuple[TaskWithVoice, VoiceFuture | None]:
+    def _begin(self, task: Task, need: VoiceKey) -> tuple[TaskWithVoice, VoiceFuture | None]:
         """Return a task, and the future of its voice, or None if the voice is known or in error."""
         try:
-            voice = cloning.voice(task.request, need.digest)
+            voice = self.cloning.voice(task.request, need.digest)
         except RowError as error:
             return TaskWithVoice(task, error=str(error)), None
         if voice is not None:
@@ -84,7 +80,7 @@ class VoiceLoader:
             return TaskWithVoice(task), ticket
         started_s = time.perf_counter()
         try:
-            ticket = self.cache.submit(cloning.load(task.request, need.digest))
+            ticket = self.cache.submit(self.cloning.load(task.request, need.digest))
             found = TaskWithVoice(task, ticket=ticket)
         except RowError as error:
             ticket, found = self.cache.fail(need.digest, error), TaskWithVoice(task)

@@ -85,7 +85,7 @@ def requests(model: SpeechModel, order: list[int]) -> list[SpeechRequest]:
             voice,
             sampling=model.info.sampling,
             seed=row,
-            max_frames=4 + 3 * (row % 5),
+            max_frames=4 + 2 * (row % 5),
         )
         for row in order
     ]

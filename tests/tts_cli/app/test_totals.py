@@ -16,6 +16,7 @@ from tts_cli.core import BadRow, Finish, Result, Task
 from tts_cli.errors import DiskFull, StoppedEarly
 from tts_cli.events import Event, Events
 from tts_cli.store.entry import JournalEntry
+from tts_cli.store.results import ResultCommits
 from tts_cli.store.store import Store
 
 
@@ -46,17 +47,19 @@ def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, al
 def test_a_disk_that_fills_within_a_group_keeps_the_rows_that_fit(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = Store.commit_results
+    commit = ResultCommits.commit
 
-    def full(store: Store, results: Sequence[tuple[Task, Result]]) -> list[JournalEntry]:
+    def full(
+        commits: ResultCommits, results: Sequence[tuple[Task, Result]], run_id: str | None
+    ) -> list[JournalEntry]:
         if any(task.id == "f2" for task, _ in results):
             raise DiskFull("no space left")
-        return commit(store, results)
+        return commit(commits, results, run_id)
 
     events = Events()
     with Store(tmp_path, RunConfig(), make_info()) as folder:
         folder.open()
-        monkeypatch.setattr(Store, "commit_results", full)
+        monkeypatch.setattr(ResultCommits, "commit", full)
         with pytest.raises(DiskFull):
             ResultRecorder(folder, 0.08, events).keep([failed(number) for number in range(4)])
     assert events.num(Event.FAILED) == 2

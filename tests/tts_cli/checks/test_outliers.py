@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cases import cases
 from spoken_folders import TEXT, record
 
 from tts_cli.checks.baselines import MIN_ROWS, Evidence, VoiceBaselines
@@ -27,6 +28,8 @@ from tts_cli.checks.verdicts import (
 )
 from tts_cli.core import Kind, Remark
 from tts_cli.store.entry import JournalEntry
+
+CASES = cases(__file__)["outliers"]
 
 WORDS = TEXT.split()
 HEAD, TAIL = " ".join(WORDS[:6]), " ".join(WORDS[6:])
@@ -54,33 +57,7 @@ def kinds(row: JournalEntry, others: list[JournalEntry] | None = None) -> list[s
 
 @pytest.mark.parametrize(
     ("changes", "kind", "figures"),
-    [
-        (
-            {"audio_s": 2.2},
-            "fast",
-            "1.95 times as fast as usual for clara, 33.5 letters per second",
-        ),
-        ({"audio_s": 9.0}, "slow", "2.26 times as slow as usual for clara, 7.6 letters per second"),
-        ({"level_dbfs": -11.0}, "loud", "-11.0 dBFS; usual for clara: -20.5"),
-        ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; usual for clara: -20.5"),
-        ({"level_dbfs": None}, "quiet", "digital silence"),
-        ({"clipped_share": 0.02}, "clipped", "2.0 % of samples are at full scale"),
-        (
-            {"remarks": [["long", "9.0 s where about 3.0 s were expected", 2.0]]},
-            "long",
-            "9.0 s where about",
-        ),
-        (
-            {"remarks": [["silence", "near silence for 2.5 s", 2.0]], "silence_inside_s": 2.5},
-            "silence",
-            "near silence for 2.5 s",
-        ),
-        ({"silence_inside_s": 1.1}, "silence", "near silence for 1.1 s inside"),
-        ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
-        ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
-        ({"finish_reason": "max_frames"}, "cut", "reached the maximum length: 4.0 s"),
-        ({"finish_reason": "stuck"}, "stuck", "got stuck"),
-    ],
+    [*CASES["reasons_have_figures"], ({"level_dbfs": None}, "quiet", "digital silence")],
 )
 def test_reasons_have_figures(changes: dict[str, Any], kind: str, figures: str) -> None:
     baselines = VoiceBaselines(map(Evidence, usual()))

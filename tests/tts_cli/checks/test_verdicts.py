@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 
 from tts_cli.checks.verdicts import (
     OK,
@@ -25,6 +26,8 @@ from tts_cli.checks.verdicts import (
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
 from tts_cli.store.files import CHECKS_NAME
+
+CASES = cases(__file__)["verdicts"]
 
 HEARD = Transcript(
     "ear 1", "the cat sat", 0.25, "words", 4, 1, 0.2, 3, (Segment("the", "the"), Segment("", "x"))
@@ -81,18 +84,10 @@ def test_what_is_no_line(values: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "has_heard", "has_likeness"),
     [
-        ({"error": "none"}, False, True),
-        ({"error": -1}, False, True),
-        ({"unit": "grams"}, False, True),
+        *CASES["what_is_not_of_its_type_is_unknown"],
         ({"heard": None}, False, True),
-        ({"wanted": 1.5}, False, True),
-        ({"longest_wrong": -1}, False, True),
-        ({"stretches": [["a", 1]]}, False, True),
         ({"stretches": [["a", "b"]] * 20_001}, False, True),
-        ({"similarity": "x"}, True, False),
-        ({"encoder": 7}, True, False),
         ({"reasons": "no", "severity": None}, True, True),
-        ({"mos": "good"}, True, True),
         ({"rated_by": None}, True, True),
     ],
 )

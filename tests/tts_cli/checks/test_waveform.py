@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from cases import cases
 
 from tts_cli.audio.file import encode
 from tts_cli.checks.waveform import BUCKETS, LETTERS, outline, outlines
+
+CASES = cases(__file__)["waveform"]
 
 RATE_HZ = 24_000
 
@@ -25,17 +28,7 @@ def steps(letters: str) -> list[int]:
     return [LETTERS.index(letter) for letter in letters]
 
 
-@pytest.mark.parametrize(
-    ("format", "subtype", "slack"),
-    [
-        ("wav", "PCM_16", 0),
-        ("wav", "PCM_24", 0),
-        ("wav", "FLOAT", 0),
-        ("flac", "PCM_16", 1),
-        ("ogg", "VORBIS", 6),
-        ("mp3", "MPEG_LAYER_III", 6),
-    ],
-)
+@pytest.mark.parametrize(("format", "subtype", "slack"), CASES["every_format"])
 def test_every_format(tmp_path: Path, format: str, subtype: str, slack: int) -> None:
     path = tmp_path / f"a.{format}"
     path.write_bytes(encode(ramp(), RATE_HZ, format, subtype))

@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable
 
 import pytest
+from cases import cases
 
 from tts_cli.cli import progress as module
 from tts_cli.cli.progress import Progress, Ticker, long_step
+
+CASES = cases(__file__)["progress"]
 
 
 class Terminal(io.StringIO):
@@ -79,19 +82,7 @@ def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "is_quiet", "is_terminal", "shown"),
-    [
-        ("auto", False, True, "bar"),
-        ("auto", False, False, "lines"),
-        ("log", False, True, "lines"),
-        ("log", False, False, "lines"),
-        ("none", False, True, ""),
-        ("none", False, False, ""),
-        ("auto", True, True, ""),
-        ("log", True, False, ""),
-    ],
-)
+@pytest.mark.parametrize(("mode", "is_quiet", "is_terminal", "shown"), CASES["which"])
 def test_which(
     mode: str, is_quiet: bool, is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

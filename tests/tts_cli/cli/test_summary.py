@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.app.totals import add_result, run_totals
 from tts_cli.cli import messages as msg
@@ -15,6 +16,8 @@ from tts_cli.engine.session import SessionFacts
 from tts_cli.events import Event, Events
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import takes_bytes
+
+CASES = cases(__file__)["summary"]
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")
@@ -64,16 +67,7 @@ def test_closing_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("audio_s", "expected_s", "is_told"),
-    [
-        (170.0, 373.0, True),
-        (240.0, 373.0, True),
-        (260.0, 373.0, False),
-        (490.0, 373.0, False),
-        (500.0, 373.0, True),
-        (6.0, 2.0, False),  # a few short rows
-        (500.0, 0.0, False),  # random weights: nothing is expected
-    ],
+    ("audio_s", "expected_s", "is_told"), CASES["audio_that_does_not_fit_its_texts"]
 )
 def test_audio_that_does_not_fit_its_texts(
     audio_s: float, expected_s: float, is_told: bool

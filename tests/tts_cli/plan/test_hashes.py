@@ -12,8 +12,8 @@ from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
 from tts_cli.audio.encode import Encoder
 from tts_cli.config import SETTINGS, RunConfig
-from tts_cli.core import FilePace
-from tts_cli.plan.resolve import content_hash, request_hash
+from tts_cli.core import FilePace, Row, VoiceKey
+from tts_cli.plan.resolve import ResolvedRow
 from tts_cli.setting import Topic
 
 PLAIN = SpeechRequest("hi", seed=3)
@@ -39,6 +39,24 @@ FULL = SpeechRequest(
     ref_text="Hello.",
     clone_mode="icl",
 )
+
+
+def resolved(
+    request: SpeechRequest,
+    model: str,
+    digest: str | None = None,
+    split: dict[str, float] | None = None,
+) -> ResolvedRow:
+    need = None if digest is None else VoiceKey(digest, 0, 0)
+    return ResolvedRow(Row(1, 1, "a", "hi"), request, False, split, None, need, "", model)
+
+
+def request_hash(*given: Any) -> str:
+    return resolved(*given).request_hash()
+
+
+def content_hash(*given: Any) -> str:
+    return resolved(*given).content_hash()
 
 
 def delivery_hash(**settings: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cases import cases
 
 from models.base import ModelInfo
 from models.sampling import Sampling
@@ -16,15 +17,9 @@ from tts_cli.plan.resolve import build_request
 from tts_cli.seeds import attempt_seed, row_seed
 from tts_cli.text.words import CAP_S, CAP_S_PER_BYTE
 
-SETTINGS = {
-    "temperature": (0.1, 0.2, 0.3),
-    "top_k": (1, 2, 3),
-    "top_p": (0.1, 0.2, 0.3),
-    "repetition_penalty": (1.1, 1.2, 1.3),
-    "subtalker_temperature": (0.1, 0.2, 0.3),
-    "subtalker_top_k": (1, 2, 3),
-    "subtalker_top_p": (0.1, 0.2, 0.3),
-}
+CASES = cases(__file__)["request"]
+
+SETTINGS = CASES["settings"]
 
 
 def make_row(**fields: Any) -> Row:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import cases
 from hostile_audio import encoded, tone
 
 from models.base import ModelInfo
@@ -20,6 +21,8 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import Resolver
 from tts_cli.plan.room import Needs
 from tts_cli.sources.item import ManifestFile
+
+CASES = cases(__file__)["row_maker"]
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., ManifestFile]
@@ -172,23 +175,9 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
 @pytest.mark.parametrize(
     ("fields", "info", "said"),
     [
-        ({"text": "Hello."}, {}, []),
-        ({"text": "..."}, {}, ["has no letter or digit"]),
-        ({"text": "A <b>bold</b> word"}, {}, ["would be read aloud"]),
+        *CASES["warnings"],
         ({"text": "a [pause 1s] b"}, {"voices": ()}, ["its pauses are left out"]),
-        ({"text": "a [pause 1s] b"}, {}, []),
-        (
-            {"text": "Hello.", "instruct": "softly"},
-            {},
-            ["has instruct, which this checkpoint ignores"],
-        ),
-        (
-            {"text": "Hello."},
-            {"needs_instruct": True},
-            ["has no instruct, so its voice is not described to this checkpoint"],
-        ),
         ({"text": "Привет, мир"}, {"languages": ("auto", "english")}, ["is in letters that"]),
-        ({"text": "Part 1/2/3."}, {}, []),
         (
             {"text": "Part 1/2/3.", "language": "english"},
             {"normalizes": True, "languages": ("auto", "english")},

@@ -6,10 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.core import Row
 from tts_cli.errors import UsageError
 from tts_cli.sources.cast import TomlFile, read_cast, with_character
+
+CASES = cases(__file__)["cast"]
 
 CAST = """\
 # Who is who
@@ -103,25 +106,7 @@ def test_a_rows_voice_and_a_characters_recording_exclude_each_other() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('[Tom]\nvoise = "x"\n', "cast.toml:2: unknown key 'voise'; did you mean 'voice'?"),
-        ('[Tom]\ntext = "x"\n', ":2: unknown key 'text'; did you mean"),
-        ('[Tom]\nqqq = "x"\n', ":2: unknown key 'qqq'; the keys are voice, language"),
-        ('[Tom]\n\nseed = "7"\n', ":3: [Tom] seed: must be a whole number, not '7'"),
-        ("[Tom]\nseed = -1\n", ":2: [Tom] seed: must be 0 to"),
-        ("[Tom]\nseed = 1979-05-27\n", ":2: [Tom] seed: must be a whole number"),
-        ("[Tom]\ntemperature = nan\n", ":2: [Tom] temperature: must be"),
-        ("[Tom]\nvoice = ['a']\n", ":2: [Tom] voice: must be text, not a list"),
-        ('[Tom]\nref_audio = "https://x/y.wav"\n', "is a URL; download the file and give its path"),
-        ('[characters."Old Tom"]\nseed = 1.5\n', ":2: [characters.Old Tom] seed: must be a whole"),
-        (
-            "Tom = 3\n",
-            ":1: 'Tom' is not a table; write [Tom], and the settings of that character below it",
-        ),
-        ("[Tom]\n[characters.Tom]\n", ":2: 'Tom' already has a table"),
-        ("[Tom]\n[tom]\n", ":2: 'tom' and 'Tom' differ only in letter case"),
-        ("", "contains no characters; write [NAME]"),
-        ("[Tom\n", "not TOML: "),
-        ("[Tom]\n[Tom]\n", "not TOML: "),
+        *CASES["casts_that_are_none"],
         (b"[T\xf6m]\n", "is not UTF-8; save it as UTF-8"),
         ("a = " + "[" * 100_000, "cast.toml: "),
         ("a = " + "9" * 100_000, "cast.toml: "),

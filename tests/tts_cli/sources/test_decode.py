@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
@@ -14,18 +15,10 @@ from tts_cli.sources.decode import BLOCK_BYTES, find_encoding, garbled, known_en
 from tts_cli.sources.item import ManifestFile, ReadOptions
 from tts_cli.sources.open import read_rows
 
+CASES = cases(__file__)["decode"]
+
 MakeSource = Callable[..., ManifestFile]
-TEXTS = {
-    "cp1252": "Grüß Gott, schöne Frau. Die Straße ist naß – überall liegt Laub.",
-    "cp1250": "Był sobie król, który żył długo i szczęśliwie na zamku.",
-    "cp1251": "Жил-был старик со старухой у самого синего моря.",
-    "cp1253": "Μια φορά κι έναν καιρό ήταν ένας γέρος.",
-    "cp1254": "Bir varmış bir yokmuş, güneşli bir gün çocuk ağladı.",
-    "cp932": "むかしむかし、あるところにおじいさんとおばあさんがいました。",
-    "gb18030": "从前有一个老人住在海边，他每天都去打鱼。",
-    "big5": "從前有一個老人住在海邊，他每天都去打魚。",
-    "cp949": "옛날 옛적에 한 노인이 바닷가에 살았습니다.",
-}
+TEXTS = CASES["texts"]
 
 
 def texts(source: ManifestFile) -> list[str]:

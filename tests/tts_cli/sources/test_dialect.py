@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pandas
 import pytest
+from cases import cases
 from manifest_rows import read
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
+
+CASES = cases(__file__)["dialect"]
 
 
 def said(path: Path, **settings: object) -> dict[str, str]:
@@ -52,21 +55,7 @@ def test_lists(tmp_path: Path, name: str, line: str) -> None:
 
 
 # A file, its content, and the rows.
-FILES: list[tuple[str, str, dict[str, str]]] = [
-    # Folders tell names apart.
-    ("a.txt", "x/anna/1.wav|One.\nx/tom/1.wav|Two.\n", {"anna/1": "One.", "tom/1": "Two."}),
-    # Quotation marks are letters where they are not those of CSV.
-    (
-        "m.tsv",
-        'id\ttext\na\t"Come in," she said.\nb\t"Open\nc\tand shut."\n',
-        {"a": '"Come in," she said.', "b": '"Open', "c": 'and shut."'},
-    ),
-    # Texts with separators are lines.
-    ("m.txt", "chat|cat\nchien|dog\n", {"000001": "chat|cat", "000002": "chien|dog"}),
-    ("m.txt", "One bar | here.\nNone.\n", {"000001": "One bar | here.", "000002": "None."}),
-    ("m.txt", "Yes | no.\n", {"000001": "Yes | no."}),
-    ("m.txt", "\tA verse\n\tof two.\n", {"000001": "\tA verse", "000002": "\tof two."}),
-]
+FILES: list[tuple[str, str, dict[str, str]]] = CASES["files"]
 
 
 @pytest.mark.parametrize(("name", "content", "rows"), FILES)

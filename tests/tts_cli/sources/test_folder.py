@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import cases
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.folder import read_book
+
+CASES = cases(__file__)["folder"]
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -79,18 +82,7 @@ def test_a_chapter_without_text_is_told(tmp_path: Path) -> None:
         read_book(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "link",
-    [
-        "/etc/a.md",
-        "../out.md",
-        "a/../../out.md",
-        "%2e%2e/out.md",
-        "a%5Cb.md",
-        "far.md",
-        "far/out.md",
-    ],
-)
+@pytest.mark.parametrize("link", CASES["links_that_lead_out_are_refused"])
 def test_links_that_lead_out_are_refused(tmp_path: Path, link: str) -> None:
     written(tmp_path, out_md="Secret.")
     book = written(tmp_path / "book", SUMMARY_md=f"- [a](a.md)\n- [b]({link})\n", a_md="A.")

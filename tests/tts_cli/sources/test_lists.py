@@ -49,16 +49,7 @@ def test_names_and_times_are_kept_and_told(
     assert "add --manifest-format txt to read all of each line" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["Anna: Come in.", "Tom: No.", "Anna: Why?"],  # see --speaker-prefix
-        ["Note: one.", "Tip: two.", "Step: three."],
-        ["10-12 eggs are enough.", "2-3 people came.", "It is 9-5 work."],
-        ["The 1990s were loud.", "Call 555-0100 now.", "It is 10:15 here."],
-        ["a = b", "He said x = y.", "No."],
-    ],
-)
+@pytest.mark.parametrize("lines", CASES["words_with_colons_and_figures_stay"])
 def test_words_with_colons_and_figures_stay(make_source: MakeSource, lines: list[str]) -> None:
     assert [row.text for row in rows_of(make_source("\n".join(lines), "m.txt"))] == lines
 
@@ -112,17 +103,7 @@ def test_a_screenplay_that_is_called_txt(
     assert "if it is a screenplay, add --manifest-format fountain" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("text", "marks"),
-    [
-        ("[00:12] Hello there.", ["[00:12]"]),
-        ("[S1] Hello. [S2] Good day.", ["[S1]"]),
-        ("[door slams] Who is it?", ["[door slams]"]),
-        ("[x] Call Ada.", ["[x]"]),
-        ("They [the old hands] left. The sum [a] of [x](y).", []),
-        ("It rained.[12] Then [3](x) it stopped.", ["[12]"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "marks"), CASES["marks_of_transcripts"])
 def test_marks_of_transcripts(text: str, marks: list[str]) -> None:
     assert [mark for _, mark in transcript_marks(text)] == marks
 
@@ -130,32 +111,8 @@ def test_marks_of_transcripts(text: str, marks: list[str]) -> None:
 @pytest.mark.parametrize(
     ("lines", "texts"),
     [
-        (
-            ["灯台（とうだい）の朝。", "船（ふね）が来る。", "雨。"],
-            ["灯台の朝。", "船が来る。", "雨。"],
-        ),
-        (
-            ["灯台《とうだい》の朝。", "｜老人《ろうじん》だ。", "雨。"],
-            ["灯台の朝。", "老人だ。", "雨。"],
-        ),
-        (
-            ["早晨(zǎo chén)雾。", "孩子们(hái zi men)跑。", "雨。"],
-            ["早晨雾。", "孩子们跑。", "雨。"],
-        ),
-        (["早晨。", "zǎo chén.", "雾气。", "wù qì.", "老人。"], ["早晨。", "雾气。", "老人。"]),
-        (
-            ["A1_1:雨だ。,アメダ。", "A1_2:船だ。,フネダ。", "A1_3:朝だ。,アサダ。"],
-            ["雨だ。", "船だ。", "朝だ。"],
-        ),
+        *CASES["readings_times_and_continued_lines"],
         (["[00:12.00] <00:12.04> The <00:12.16> lamp"] * 3, ["The lamp"] * 3),
-        (
-            ["The lamp. [00:01]", "We wait. [00:04]", "Rain. [00:08]"],
-            ["The lamp.", "We wait.", "Rain."],
-        ),
-        (
-            ["a.b = One \\", "   and two.", "a.c : Three.", "a.d=Four."],
-            ["One and two.", "Three.", "Four."],
-        ),
     ],
 )
 def test_readings_times_and_continued_lines(

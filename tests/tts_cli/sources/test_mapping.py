@@ -19,37 +19,14 @@ CASES = cases(__file__)["mapping"]
 MakeSource = Callable[..., ManifestFile]
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("", {}),
-        ("Line ID=id,Dialogue=text", {"Line ID": "id", "Dialogue": "text"}),
-        (" Line ID = id , Dialogue=input ", {"Line ID": "id", "Dialogue": "text"}),
-        ('"Line, ID"=id,"a=b"=text', {"Line, ID": "id", "a=b": "text"}),
-        ('"say ""it"""=text', {'say "it"': "text"}),
-        ("speaker=,Text (EN)=text", {"speaker": "", "Text (EN)": "text"}),
-        ("Satz=text,Zeile=text", {"Satz": "text", "Zeile": "text"}),  # of two manifests
-    ],
-)
+@pytest.mark.parametrize(("text", "wanted"), CASES["maps"])
 def test_maps(text: str, wanted: dict[str, str]) -> None:
     assert parse_map(text) == wanted
     (typed,) = shlex.split(as_flag(wanted))[1:]
     assert parse_map(typed) == wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Dialogue", "--map: cannot be read from 'Dialogue' on; write COLUMN=field"),
-        ("a,b=text", "cannot be read from 'a,b=text' on"),
-        ('"a=text', "cannot be read from '\"a=text' on"),
-        ("=text", "--map: '=text'"),
-        ("Dialogue=txt", "'Dialogue' cannot be mapped to 'txt'; did you mean 'text'?"),
-        ("Dialogue=qqqq", "'Dialogue' cannot be mapped to 'qqqq'; fields: id, text"),
-        ("a=id,a=text", "maps 'a' twice"),
-        ("a=id,", "ends with a comma"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), CASES["maps_that_are_none"])
 def test_maps_that_are_none(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_map(text)

@@ -114,18 +114,7 @@ def test_a_footnote_ends_where_text_begins_again(tmp_path: Path) -> None:
     assert texts(book) == [["One.", "Two."], ["Three", "Four."]]
 
 
-@pytest.mark.parametrize(
-    ("text", "titles"),
-    [
-        ("# A\n\na.\n\n# B\n\nb.", ["A", "B"]),
-        ("# Book\n\n## A\n\na.\n\n## B\n\nb.", ["A", "B"]),
-        ("before.\n\n# A\n\na.\n\n# B\n\nb.", ["mill", "A", "B"]),
-        ("# A\n\n# B\n\nb.\n\n# C", ["B"]),
-        ("# A\n\na.\n\n## A1\n\nb.\n\n# B\n\nc.", ["A", "B"]),
-        ("only text.", ["mill"]),
-        ("# A [pause 1s] b {voice=x}\n\na.", ["A b"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "titles"), CASES["which_headings_are_chapters"])
 def test_which_headings_are_chapters(tmp_path: Path, text: str, titles: list[str]) -> None:
     assert [chapter.title for chapter in read(tmp_path, text).chapters] == titles
 

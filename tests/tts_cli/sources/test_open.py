@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cases import cases
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
@@ -22,6 +23,8 @@ from tts_cli.sources import open as reader
 from tts_cli.sources.item import ManifestFile, ManifestSet
 from tts_cli.sources.jsonl import MAX_LINE_CHARS
 from tts_cli.sources.open import open_source, read_rows
+
+CASES = cases(__file__)["open"]
 
 MakeSource = Callable[..., ManifestFile]
 MIB = 1 << 20
@@ -145,18 +148,7 @@ def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
 
 
 class TestTables:
-    @pytest.mark.parametrize(
-        ("row", "words"),
-        [
-            ("a", "has 1 cells, but the header has 2"),
-            ("a,b,c", "has 3 cells, but the header has 2"),
-            ('a,"b"c', "not a table row"),
-            ("a,", "has no text"),
-            ("a,b\rc", "not a table row"),
-            ("../a,b", "could leave"),
-            ("a,b\0", "NUL"),
-        ],
-    )
+    @pytest.mark.parametrize(("row", "words"), CASES["bad_rows_have_their_line"])
     def test_bad_rows_have_their_line(self, make_source: MakeSource, row: str, words: str) -> None:
         rows = list(read_rows(make_source(f'id,text\nx,"1\n2"\n{row}\ny,z\n', "m.csv")))
         assert [entry.line for entry in rows] == [2, 4, 5]
@@ -175,19 +167,7 @@ class TestTables:
         assert len(rows) > 20_000
         assert all(isinstance(row, Row) for row in rows[1:])
 
-    @pytest.mark.parametrize(
-        ("header", "words"),
-        [
-            ("id,txt", "m.csv:1: unknown field 'txt'; did you mean 'text'?"),
-            ("id,seed", "has no column 'text'"),
-            ("text,text", "the column 'text' occurs twice"),
-            ("id,text\tnote", "unknown field 'text\\tnote'; did you mean 'text'?"),
-            ("id,seed,", "has no column 'text'; add --map \"COLUMN=text\""),
-            ('"id', "header cannot be read"),
-            ("üi\0d", "header cannot be read"),
-            ("", "is empty"),
-        ],
-    )
+    @pytest.mark.parametrize(("header", "words"), CASES["bad_headers"])
     def test_bad_headers(self, make_source: MakeSource, header: str | bytes, words: str) -> None:
         content = header if isinstance(header, bytes) else header.encode()
         with pytest.raises(ManifestError) as caught:

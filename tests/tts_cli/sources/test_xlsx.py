@@ -244,6 +244,7 @@ class TestHostile:
         (row,) = read(make_source, bare_workbook(sheet_xml(TEXT_ROW + near)))
         assert row.text == "1"
 
+    @pytest.mark.slow
     def test_a_long_text_in_many_cells(self, make_source: MakeSource, tmp_path: Path) -> None:
         """Cells that share a text take no memory for copies of it: here 19 kB in 30,000 cells."""
         shared = f"<sst><si><t>text</t></si><si><t>{'x' * 19_000}</t></si></sst>"

@@ -7,78 +7,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from cases import cases
 from store_bench import CODES, StoreBench
 
 from tts_cli.core import Role
 
+TABLES = cases(__file__)["commands"]
+
 # Commands (see `run`), values of the audio files by name, and the state of row `a`.
-CASES = [
-    ("keep 1, keep 2 2, keep 3 3", "a.wav 3, takes/a/1.wav 1, takes/a/2.wav 2", "take 3"),
-    ("keep 1, keep 2 2 extra", "a.wav 1, takes/a/2.wav 2", "take 1"),
-    ("keep 1, keep 1 2", "a.wav 1", "take 1"),
-    ("keep 1, pin 1, keep 1 2", "a.wav 1", "take 1 pinned"),
-    ("keep 1, keep 2 2 save_codes=", "a.wav 2, takes/a/1.wav 1", "take 2"),
-    ("keep 1, keep 2 2 format=flac", "a.flac 2, takes/a/1.wav 1", "take 2"),
-    ("keep 1, reencode format=flac", "a.flac 1, takes/a/1.source.wav 1", "take 1"),
-    ("keep 1, reencode subtype=PCM_24", "a.wav 1, takes/a/1.source.wav 1", "take 1"),
-    # A rendition that can be made again is dropped.
-    (
-        "keep 1, reencode format=flac, reencode format=opus, reencode subtype=PCM_24",
-        "a.wav 1, takes/a/1.source.wav 1",
-        "take 1",
-    ),
-    # Files that a user edited, emptied, put there, or made of an old take.
-    ("keep 1, edit a.wav 9, keep 2 2", "a.wav 2, takes/a/3.wav 9", "take 2"),
-    ("keep 1, copy /dev/null a.wav, keep 2 2", "a.wav 2", "take 2"),
-    ("edit a.wav 9, keep 1", "a.wav 1, takes/a/2.wav 9", "take 1"),
-    ("keep 1, keep 2 2, copy takes/a/1.wav a.wav, keep 3 3", "a.wav 3, takes/a/1.wav 1", "take 3"),
-    (
-        "keep 1, edit takes/a/1.wav 9, keep 2 2",
-        "a.wav 2, takes/a/1.wav 9, takes/a/3.wav 1",
-        "take 2",
-    ),
-    ("keep 1, fail 2 2", "a.wav 1, truncated/a.wav 2", "take 1 failed"),
-    ("keep 1, fail 2 2, fail 3 2, keep 4 2", "a.wav 4, takes/a/1.wav 1", "take 2"),
-    ("keep 1, pin 1", "a.wav 1", "take 1 pinned"),
-    ("keep 1, keep 2 2 extra, pin 2", "a.wav 2, takes/a/1.wav 1", "take 2 pinned"),
-    ("keep 1, keep 2 2 extra, pin 2, pin 1", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
-    ("keep 1 save_codes=, keep 2 2, pin 1", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
-    ("keep 1 format=flac, keep 2 2, pin 1", "a.flac 1, takes/a/2.wav 2", "take 1 pinned"),
-    (
-        "keep 1, reencode format=flac, keep 2 2, pin 1",
-        "a.flac 1, takes/a/1.source.wav 1, takes/a/2.wav 2",
-        "take 1 pinned",
-    ),
-    (
-        "keep 1, keep 2 2 extra, edit a.wav 9, pin 2, pin 3",
-        "a.wav 9, takes/a/2.wav 2",
-        "take 3 pinned",
-    ),
-    ("keep 1, keep 2 2 extra, fail 5 4, pin 1", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
-    (
-        "keep 1, keep 2 2 extra, keep 4 4, delete a.wav, fail 4 4, pin 1",
-        "a.wav 1, takes/a/2.wav 2",
-        "take 1 pinned",
-    ),
-    ("keep 1, keep 2 2 extra, remove", "takes/a/1.wav 1, takes/a/2.wav 2", "take 1 removed"),
-    ("keep 1, keep 2 2, pin 1, remove, restore", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
-    ("keep 1 save_codes=, edit a.wav 9, remove", "takes/a/2.wav 9", "take 2 removed"),
-    ("keep 1 save_codes=, edit a.wav 9, remove, restore", "a.wav 9", "take 2"),
-    (
-        "keep 1, reencode format=flac, remove",
-        "takes/a/1.flac 1, takes/a/1.source.wav 1",
-        "take 1 removed",
-    ),
-    ("keep 1, reencode format=flac, remove, restore", "a.flac 1, takes/a/1.source.wav 1", "take 1"),
-    ("keep 1, killed keep 2 2, recover", "a.wav 2, takes/a/1.wav 1", "take 2"),
-    ("keep 1, killed keep 2 2 save_codes=, recover", "a.wav 2, takes/a/1.wav 1", "take 2"),
-    ("keep 1, killed keep 2 2 extra, recover", "a.wav 1, takes/a/2.wav 2", "take 1"),
-    ("keep 1, killed fail 2 2, recover", "a.wav 1, truncated/a.wav 2", "take 1 failed"),
-    ("keep 1, killed remove, recover", "takes/a/1.wav 1", "take 1 removed"),
-    ("keep 1, remove, killed restore, recover", "a.wav 1", "take 1"),
-    ("keep 1, keep 2 2, killed pin 1, recover", "a.wav 1, takes/a/2.wav 2", "take 1 pinned"),
-    ("keep 1, killed keep 2 2, edit a.wav 9, recover", "a.wav 2, takes/a/3.wav 9", "take 2"),
-]
+CASES = TABLES["cases"]
 
 
 def run(bench: StoreBench, command: str) -> None:

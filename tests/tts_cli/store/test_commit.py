@@ -36,7 +36,7 @@ class TestOrder:
                 real(*entries, **named)
 
             monkeypatch.setattr(store.journal, "append", append)
-            entry = store.commit_results([result("a", 2, take=2)])[0]
+            entry = store.results.commit([result("a", 2, take=2)])[0]
         before, after = seen[0], bench.files()
         assert {digest(data) for name, data in before.items() if name.endswith(".part")} == {
             entry.sha256,
@@ -63,10 +63,10 @@ class TestOrder:
             return real[name](what, *more)
 
         with bench.opened(save_codes=False) as store:
-            store.commit_results([result("x/first")])
+            store.results.commit([result("x/first")])
             for name in real:
                 monkeypatch.setattr(os, name, partial(called, name))
-            store.commit_results([result("x/a")])
+            store.results.commit([result("x/a")])
             monkeypatch.undo()
         assert seen == [
             *("write audio", "fsync audio", "fsync folder"),
@@ -78,9 +78,9 @@ class TestOrder:
     ) -> None:
         with bench.opened() as store:
             assert not (bench.out / MARK_NAME).exists()
-            store.commit_results([result("a")])
+            store.results.commit([result("a")])
             assert (bench.out / MARK_NAME).read_text() == '{"journal_bytes": 0}'
-            store.commit_results([result("b")])
+            store.results.commit([result("b")])
             assert (bench.out / MARK_NAME).read_text() == '{"journal_bytes": 0}'
         assert not (bench.out / MARK_NAME).exists()
 
@@ -132,10 +132,10 @@ class TestRotation:
         bench.keep(1)
         edited = bench.edit("a.wav", 9)
         with bench.opened(takes=2) as store:
-            store.commit_results([result("a", 2, take=2)])
+            store.results.commit([result("a", 2, take=2)])
             assert bench.files()["takes/a/5.wav"] == edited
             for take in (3, 4):
-                store.commit_results([result("a", take, take, Role.EXTRA)])
+                store.results.commit([result("a", take, take, Role.EXTRA)])
         values = {"a.wav": 2, "takes/a/3.wav": 3, "takes/a/4.wav": 4, "takes/a/5.wav": 9}
         assert bench.values() == values
         assert bench.files()["takes/a/5.wav"] == edited
@@ -191,11 +191,11 @@ class TestUndo:
                 patch.setattr(os, step, fails)
                 for row in (result("a", 2, take=2), result("b"), result("c", 1, 2, Role.EXTRA)):
                     with pytest.raises(DiskFull):
-                        store.commit_results([row])
+                        store.results.commit([row])
             assert bench.files().keys() - before.keys() == {MARK_NAME, ".tts-cli.lock"}
             assert (bench.out / JOURNAL_NAME).read_bytes() == lines
             with pytest.raises(DiskFull):  # no fsync is tried again by the same command
-                store.commit_results([result("a", 2, take=2)])
+                store.results.commit([result("a", 2, take=2)])
             assert (bench.out / JOURNAL_NAME).read_bytes() == lines
         assert bench.files() == before
         bench.keep(2, take=2)
@@ -235,7 +235,7 @@ class TestUndo:
 
             patch.setattr(os, "replace", refuse)
             with pytest.raises(StoppedEarly, match="is committed, but its files cannot get"):
-                store.commit_results([result("a", 2, take=2)])
+                store.results.commit([result("a", 2, take=2)])
         assert (bench.out / MARK_NAME).exists()
         bench.recover()
         assert not (bench.out / MARK_NAME).exists()

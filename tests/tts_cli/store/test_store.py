@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, FolderLocked
 from tts_cli.store.entry import JournalEntry
-from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.files import JOURNAL_NAME, AudioWriter
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.merge import Merger, Origins
@@ -207,15 +208,15 @@ def test_a_group_of_rows_is_one_commit(
     out, fsync = tmp_path / "out", os.fsync
     with Store(out, RunConfig(), make_info()) as folder:
         folder.open()
-        folder.commit_results([result("first")])
+        folder.results.commit([result("first")])
         (out / "c.wav").mkdir()
         journal, synced = folder.journal._handle, []
         monkeypatch.setattr(os, "fsync", lambda handle: synced.append(handle) or fsync(handle))
         rows = [result(row_id, number) for number, row_id in enumerate("abcd")]
-        entries = folder.commit_results(rows[:2] + rows[3:])
+        entries = folder.results.commit(rows[:2] + rows[3:])
         assert synced.count(journal) == 1
         assert [entry.id for entry in entries] == ["a", "b", "d"]
-        entries = folder.commit_results([result("e", 4), rows[2], result("f", 5)])
+        entries = folder.results.commit([result("e", 4), rows[2], result("f", 5)])
         assert [entry.is_ok for entry in entries] == [True, False, True]
         assert "c.wav" in str(entries[1].error)
     found = Store.read_only(out).journal
@@ -226,6 +227,23 @@ def test_a_group_of_rows_is_one_commit(
         "c.wav",
     }
     assert not list(out.glob(".*part*"))
+
+
+def test_encoding_counts_once(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`write_ms` had the time of encoding twice."""
+    make = AudioWriter.make
+
+    def slow(*args: Any, **named: Any) -> Any:
+        time.sleep(0.5)
+        return make(*args, **named)
+
+    monkeypatch.setattr(AudioWriter, "make", slow)
+    with Store(tmp_path / "out", RunConfig(), make_info()) as folder:
+        folder.open()
+        (entry,) = folder.results.commit([result("a")])
+    assert 500 <= entry.write_ms < 900
 
 
 def test_a_disk_that_is_full_within_a_group(
@@ -245,7 +263,7 @@ def test_a_disk_that_is_full_within_a_group(
 
         monkeypatch.setattr(writer, "_stage", full)
         with pytest.raises(DiskFull):
-            folder.commit_results([result(row_id) for row_id in "abc"])
+            folder.results.commit([result(row_id) for row_id in "abc"])
         assert len(calls) == 3
         assert not [path for path in tmp_path.iterdir() if "wav" in path.name]
         assert folder.journal.totals().ok == 0
@@ -264,9 +282,9 @@ def test_the_commit_of_a_new_row_asks_the_index_nothing(
         monkeypatch.setattr(index, "_of_key", lambda key: asked.append("") or ask(key))
         for task, spoken in rows:
             place = replace(task.place, is_new=True)
-            folder.commit_results([(replace(task, place=place), spoken)])
+            folder.results.commit([(replace(task, place=place), spoken)])
         assert not asked
-        folder.commit_results([result("r0", 2, take=2)])  # not new: its file becomes a take
+        folder.results.commit([result("r0", 2, take=2)])  # not new: its file becomes a take
         assert asked
         assert folder.journal.row("r0").numbers == [1, 2]
         assert (tmp_path / "out" / "takes" / "r0" / "1.wav").exists()
@@ -279,7 +297,7 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
     for out, row_id in zip(outs, "ab", strict=True):
         with Store(out, RunConfig(), make_info()) as folder:
             folder.open()
-            folder.commit_results([result(row_id)])
+            folder.results.commit([result(row_id)])
     origins = Origins(outs)
     with Store(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):

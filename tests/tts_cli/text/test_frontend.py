@@ -62,6 +62,18 @@ def test_a_family_s_markup_is_no_text() -> None:
     assert care.read(text).spoken == "[5G pause] It is five <|speaker:1|> nassa"
 
 
+def test_a_text_that_is_left_is_one_that_reading_does_not_change() -> None:
+    """Most rows are left by a look at their signs and words, and are never read."""
+    care = TextFrontend(is_normalized=True, language="english", is_typed=True, markup=PACE.markup)
+    plain = ["The ferry leaves at noon.", "Wait, what? No!", "It is late -- come in."]
+    others = ["[laughs] Come in.", "Come [pause 500ms] in.", "5 apples.", "NASA.", "A caf\u00e9."]
+    others += ["Mr. Hill", "It\u2019s late.", "Come\u00a0in."]
+    assert [text for text in plain + others if care.leaves(text)] == plain
+    assert [care.read(text).spoken for text in plain] == plain
+    assert not any(care.leaves(text, "german") for text in plain)
+    assert not TextFrontend(WORDS, is_normalized=True, language="english").leaves(plain[0])
+
+
 def test_without_care_a_text_is_spoken_as_it_is_and_no_pattern_is_compiled() -> None:
     program = (
         "import sys; from tts_cli.text.frontend import TextFrontend; text = 'It is $5.'\n"

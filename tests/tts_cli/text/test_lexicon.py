@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cases import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from tts_cli.errors import UsageError
 from tts_cli.text.frontend import normalize
 from tts_cli.text.lexicon import Lexicon, fold, read_lexicon
 from tts_cli.text.normalized_text import NormalizedText
+
+CASES = cases(__file__)["lexicon"]
 
 Write = Callable[[str | bytes], Lexicon]
 
@@ -32,20 +35,7 @@ def say(lexicon: Lexicon, text: str, language: str | None = None) -> str:
     return NormalizedText.of(text, lexicon.edits(text, language)).spoken
 
 
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
-        (
-            "A cat, two cats and CAT's tail; concat cat_1 cat",
-            "A KAT, two cats and KAT's tail; concat cat_1 KAT",
-        ),
-        ("New York and new York City", "noo york and big apple"),
-        ("Siobhán, siobhán and SIOBHÁN", "shi vawn, siobhán and SIOBHÁN"),
-        ("I like C++ and C+++, not C.", "I like see plus plus and see plus plus+, not C."),
-        ("cat\u0301 is no cat", "cat\u0301 is no KAT"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "spoken"), CASES["whole_words_the_longest_first"])
 def test_whole_words_the_longest_first(lexicon: Write, text: str, spoken: str) -> None:
     words = lexicon(
         "# names\n\ncat\tKAT\nNew York\tnoo york\nNew York City\tbig apple\n"

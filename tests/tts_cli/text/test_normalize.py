@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from cases import lines_of
+from cases import cases, lines_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from num2words import num2words
@@ -20,6 +20,8 @@ from tts_cli.text.english.words import cardinal, ordinal, year
 from tts_cli.text.frontend import normalize
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.rule import apply_rules
+
+TABLES = cases(__file__)["normalize"]
 
 FIGURES = Path(__file__).parents[3] / "samples" / "voice" / "recipe"
 MONTHS = ("Jan.", "February", "Mar", "Sept.", "December")
@@ -49,19 +51,9 @@ def test_the_recipe_s_sentences_with_figures_are_read_as_they_stand_in_words() -
 @pytest.mark.parametrize(
     "text",
     [
-        "Malcolm X met NASA and the U.S. team.",
-        "In this chapter I say what Part I liked, and Mary I think did too.",
-        "vitamin C and section C, Part IIX",
-        "No. It is not.",
-        "x86_64, deadbeef1234567890ab",
-        "&amp; and &lt;",
-        "$ # @ % ~ * — … ( ) [ ] { }",
-        "有5个。 サイズ５",
+        *TABLES["what_is_not_understood_stays_as_it_is_written"],
         "1" * 41,
         "https://example.com/" + "a" * 120,
-        "Nothing to see here; move along, please!",
-        "",
-        "\n \t",
     ],
 )
 def test_what_is_not_understood_stays_as_it_is_written(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from cases import lines_of
+from cases import cases, lines_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +13,8 @@ from tts_cli.text.english.numeric_tokens import left_as_written, token_spans
 from tts_cli.text.english.rules import RULES
 from tts_cli.text.frontend import TextFrontend, normalize
 from tts_cli.text.normalized_text import MASK, NormalizedText
+
+CASES = cases(__file__)["numeric_tokens"]
 
 
 def say(text: str) -> str:
@@ -67,32 +69,14 @@ def test_a_rule_that_is_passed_over_would_have_found_nothing(text: str) -> None:
             assert not any(one.finds(text)), (one.pattern, text)
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("1,5 kg", ["1,5"]),
-        ("3,4 and 5", ["3", "4", "5"]),
-        ("2x4 and 1.5x2", ["2", "4", "1.5", "2"]),
-        ("COVID-19, 9-to-5, A320/B737", ["19", "9", "5", "320", "737"]),
-        ("10.0.0.1:8080, 1e-5.", ["10.0.0.1:8080", "1e-5"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), CASES["what_is_one_figure"])
 def test_what_is_one_figure(text: str, parts: list[str]) -> None:
     assert len(token_spans(text).inner) == sum(len(part) - 1 for part in parts)
 
 
 @pytest.mark.parametrize(
     ("spoken", "figure"),
-    [
-        ("It is 1,5 here.", "1,5"),
-        ("It is one here.", None),
-        ("An x86_64 and file_3.", "x86_64"),
-        ("The i7-12700K is fast.", "i7-12700K"),
-        ("The quake was M7.1 there.", "M7.1"),
-        ("The part is 1/2/3.", "1/2/3"),
-        ("Ask fe80::1 now.", "fe80::1"),
-        ("It's bad.", None),
-    ],
+    [*CASES["a_figure_that_is_left_is_found"], ("It is one here.", None), ("It's bad.", None)],
 )
 def test_a_figure_that_is_left_is_found(spoken: str, figure: str | None) -> None:
     assert left_as_written(spoken) == figure

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from cases import cases
 from hostile_audio import HOSTILE, RATE_HZ, Samples, encoded, pcm, raw_wav, tone
 
 from tts_cli.errors import RowError
@@ -26,6 +27,8 @@ from tts_cli.voices.recording import (
     reference_digest,
     resampled,
 )
+
+CASES = cases(__file__)["recording"]
 
 MAX_MEMORY = 24 * 2**20  # of any hostile file; blocks of six channels and 30 s of mono
 
@@ -216,26 +219,7 @@ class TestRoot:
 
 
 class TestAudio:
-    @pytest.mark.parametrize(
-        ("format", "subtype"),
-        [
-            ("WAV", "PCM_16"),
-            ("WAV", "PCM_24"),
-            ("WAV", "FLOAT"),
-            ("WAV", "DOUBLE"),
-            ("WAV", "ULAW"),
-            ("WAVEX", "PCM_16"),
-            ("RF64", "PCM_16"),
-            ("W64", "PCM_16"),
-            ("AIFF", "PCM_16"),
-            ("AU", "PCM_16"),
-            ("CAF", "ALAC_16"),
-            ("FLAC", "PCM_24"),
-            ("OGG", "VORBIS"),
-            ("OGG", "OPUS"),
-            ("MP3", "MPEG_LAYER_III"),
-        ],
-    )
+    @pytest.mark.parametrize(("format", "subtype"), CASES["every_usual_format_is_taken"])
     def test_every_usual_format_is_taken(self, tmp_path: Path, format: str, subtype: str) -> None:
         if not soundfile.check_format(format, subtype):
             pytest.skip(f"this libsndfile has no {format} {subtype}")

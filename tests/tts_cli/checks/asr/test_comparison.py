@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from tts_cli.checks.asr.compare import compare, fold_spelling, unit_of
 from tts_cli.checks.asr.recognizer import Identity
@@ -10,6 +11,8 @@ from tts_cli.checks.asr.transcriber import Transcriber
 from tts_cli.checks.verdicts import Segment, Transcript
 from tts_cli.core import Status
 from tts_cli.store.entry import JournalEntry
+
+CASES = cases(__file__)["comparison"]
 
 pytest.importorskip("rapidfuzz", reason="rapidfuzz comes with the asr extra")
 
@@ -22,19 +25,7 @@ def heard(
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("The cat sat.", "the cat sat"),
-        ("He paid $47 on May 3rd.", "he paid forty seven dollars on may third"),
-        ("Twenty-one years, don't you think?", "21 years do not you think"),
-        ("The colour of her neighbour's theatre", "the color of her neighbor's theater"),
-        ("We organised a programme.", "we organized a program"),
-        ("Wait. [pause 1.5 s] Go!", "wait go"),
-        ("[whisper] Come (here) now.", "come here now"),
-        ("It\u2019s fine", "it's fine"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), CASES["what_counts_for_nothing"])
 def test_what_counts_for_nothing(text: str, words: str) -> None:
     found = heard(text, words)
     assert (found.wer, found.longest_wrong, found.cer) == (0, 0, 0)
@@ -65,20 +56,7 @@ def test_the_form_that_fits_best_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "unit"),
-    [
-        ("english", "one two", "words"),
-        ("auto", "one two", "words"),
-        (None, "one two", "words"),
-        ("german", "eins zwei", "words"),
-        ("chinese", "\u4f60\u597d", "characters"),
-        ("sichuan_dialect", "\u4f60\u597d", "characters"),
-        ("ja", "abc", "characters"),
-        ("Korean", "\uc548\ub155", "characters"),
-        ("auto", "\u4f60\u597d\u5417", "characters"),
-        ("auto", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "characters"),
-        ("auto", "iPhone 15 \u597d", "words"),
-    ],
+    ("language", "text", "unit"), [*CASES["units"], (None, "one two", "words")]
 )
 def test_units(language: str | None, text: str, unit: str) -> None:
     assert unit_of(language, text) == unit
@@ -119,18 +97,7 @@ def test_short_words_stay(word: str) -> None:
     assert fold_spelling(word) == word
 
 
-@pytest.mark.parametrize(
-    ("text", "is_heard"),
-    [
-        ("\u201cThat\u2019s twenty dollars,\u201d she said \u2014 and left\u2026", True),
-        ("The café costs twenty dollars.", True),
-        ("Twenty dollars.", True),
-        ("Où est le café\u202f?", False),
-        ("Das hört sich gut an.", False),
-        ("彼は to the 東京へ行った", False),
-        ("Это of the", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_heard"), CASES["english_by_its_text"])
 def test_english_by_its_text(text: str, is_heard: bool) -> None:
     """Curly quotes or an é made a text of which no language is told another language's."""
     take = JournalEntry("a", Status.OK, text=text, language="auto")

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from cases import cases
 
 from tts_cli.checks.asr.compare import repeat_of
 
+CASES = cases(__file__)["repeat"]
 
-@pytest.mark.parametrize(
-    ("heard", "phrase", "num_letters"),
-    [
-        (
-            "train number eighty two train number eighty two to chicago",
-            "train number eighty two",
-            20,
-        ),
-        (
-            "i'm ashamed to adjourn muslim aid by mr peterman second in mr peterman seconded by",
-            "mr peterman second in",
-            16,
-        ),
-        ("police are asking any intel is sarah asking any news", "are asking any intel is", 14),
-        (
-            "they are samuel your car so alive samuel your cause alive",
-            "samuel your car so alive",
-            18,
-        ),
-        ("the name of the name of the name of your dog", "the name of", 9),
-        # What ordinary texts have.
-        ("it was the best of times it was the worst of times", "it was the best of times", 17),
-        ("and past the nine and past the eight", "and past the nine", 10),
-        ("no no no not like that", "no no", 4),
-    ],
-)
+
+@pytest.mark.parametrize(("heard", "phrase", "num_letters"), CASES["words_that_stand_twice"])
 def test_words_that_stand_twice(heard: str, phrase: str, num_letters: int) -> None:
     assert repeat_of(heard.split(), "words") == (phrase, num_letters)
 
