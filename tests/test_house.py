@@ -17,6 +17,7 @@ import rooms
 ROOT = Path(__file__).parent.parent
 MAX_FILES = 249  # of tts_cli with code
 MAX_LINES = 400  # of code in a file
+LARGER = {"tts_cli/config.py": 430, "tts_cli/store/store.py": 411}  # those that have more
 MAX_CODE = {"kernels": 3918, "models": 5984, "tts_cli": 37042}  # lines of a package
 MAX_INNER_IMPORTS = 134
 MAX_ASSERTS = 15  # that a value is there
