@@ -302,6 +302,13 @@ class TestAgain:
         assert result.summary == msg.synthesized(3, 3)
         assert not (bench.folder / "elsewhere").exists()
 
+    def test_the_folder_of_a_part_got_all_parts(self, bench: Workbench, manifest: Path) -> None:
+        bench.synth(manifest, "--shard", "1/3", *CAP).expect(0)
+        assert "nothing to do: " in bench.run("again", "out").expect(0).out
+        bench.synth(manifest, "--shard", "3/3", *CAP).expect(0)
+        (told,) = bench.run("again", "out", "--print", "--json").json
+        assert "--shard" not in told, "one of the parts would be left out"
+
     def test_a_strangers_folder(
         self, bench: Workbench, manifest: Path, done: Workbench, no_model: None
     ) -> None:

@@ -58,7 +58,10 @@ def reruns_of(out: Path, gone: list[str]) -> list[Rerun]:
     except OSError as error:
         raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
     whole = [one for one in found if not one.is_narrow] or found
-    lasts = {(one.book, one.manifests, _sheet(one)): one for one in whole if one.settings}
+    lasts = {_key(one): one for one in whole if one.settings}
+    shards = {
+        key: {one.settings.get("shard") for one in whole if _key(one) == key} for key in lasts
+    }
     if not lasts:
         raise UsageError(
             f"{out}: no run is recorded there", "give the output folder of `synth` or `book`"
@@ -72,8 +75,8 @@ def reruns_of(out: Path, gone: list[str]) -> list[Rerun]:
     if len(lost) < len(lasts):  # without a manifest that was renamed, the others can be read
         gone += [path for key in lost for path in _inputs(lasts.pop(key))]
     return [
-        _rerun(one, out)
-        for one in lasts.values()
+        _rerun(one, out, next(iter(shards[key])) if len(shards[key]) == 1 else None)
+        for key, one in lasts.items()
         if not any(
             one.book == other.book and set(one.manifests) < set(other.manifests)
             for other in lasts.values()
@@ -93,14 +96,19 @@ def _sheet(run: RunFacts) -> str | None:
     return run.settings.get("sheet") if "sheet" in run.chosen else None
 
 
+def _key(run: RunFacts) -> tuple[Any, ...]:
+    return run.book, run.manifests, _sheet(run)
+
+
 def _inputs(run: RunFacts) -> list[str]:
     return list(run.manifests) if run.book is None else [run.book]
 
 
-def _rerun(run: RunFacts, out: Path) -> Rerun:
+def _rerun(run: RunFacts, out: Path, shard: str | None) -> Rerun:
+    """Return the command of a run. `shard`: the only part of the manifest in the folder."""
     inputs = _inputs(run)
     words = ["synth" if run.book is None else "book", *inputs]
-    words += flags_of({"sheet": _sheet(run)})
+    words += flags_of({"sheet": _sheet(run), "shard": shard})
     settings = run.remembered(run.manifests)
     paths = inputs + [
         str(value)

@@ -262,7 +262,7 @@ def checked_value(ctx: click.Context, param: click.Option, value: Any) -> Any:
     try:
         value = param.type_cast_value(ctx, value)
     except click.BadParameter as error:
-        raise UsageError(error.message) from None
+        raise UsageError(error.message.rstrip(".")) from None
     if param.name in SETTINGS:
         RunConfig.from_options({param.name: value})
     return value
