@@ -55,6 +55,13 @@ def test_encode_gives_rows_these_names(bench: Workbench, wavs: Path) -> None:
     assert {path: path.read_bytes() for path in wavs.rglob("*") if path.is_file()} == before
 
 
+def test_earlier_names_were_rows_of_another_folder(bench: Workbench, wavs: Path) -> None:
+    given = ("encode", wavs, "--format", "flac", "--out", bench.folder / "game", "--name-by")
+    bench.run(*given, "{n:02}_{id}").expect(0)
+    told = "also has 3 rows of other folders or earlier names, kept: "
+    bench.run(*given, "{n:03}_{id}").expect(0, out=told)
+
+
 def test_export_copies_and_lists_in_manifest_order(bench: Workbench, wavs: Path) -> None:
     export(bench, wavs, PATTERN).expect(0)
     delivery = bench.folder / "delivery"

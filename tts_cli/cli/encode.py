@@ -112,7 +112,10 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
         lines.append(f"{rows} {why}, moved to {out}/takes/: {gone}")
     if strays.count:
         rows = counted(strays.count, "row of another folder", "rows of other folders")
-        lines.append(f"{out}/ also has {rows}, kept: {strays}")
+        earlier = " or earlier names" * bool(
+            name_by
+        )  # {n} of a row changes when others are removed
+        lines.append(f"{out}/ also has {rows}{earlier}, kept: {strays}")
     if older.count:
         files = counted(older.count, "file")
         lines.append(f"{out}/ also has {files} in an earlier format, kept: {older}")
