@@ -257,12 +257,14 @@ class TestUpgrade:
         if is_text:
             from tts_cli.text import frontend
 
+            monkeypatch.setattr(frontend.TextFrontend, "leaves", lambda *_: False)
             monkeypatch.setattr(
                 frontend, "normalize", lambda text, *_: [frontend.Edit(0, 1, text[0].swapcase())]
             )
         else:
-            real = resolve.request_hash
-            monkeypatch.setattr(resolve, "request_hash", lambda *args: real(*args)[::-1])
+            kind = resolve.ResolvedRow
+            real = kind.request_hash
+            monkeypatch.setattr(kind, "request_hash", lambda row: real(row)[::-1])
             monkeypatch.setattr(changes, "versions", lambda: {"tts-cli": "9.9"})
         result = bare(bench)
         assert (result.code, result.out) == (0, NOTHING)
