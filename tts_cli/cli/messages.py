@@ -91,7 +91,8 @@ REMOVED = "{rows} no longer in {manifest}: {ids}; moved to {folder}"
 NOT_REMOVED = "not removed: {id}: {reason}"
 STRAYS = "{rows} no longer in {manifest}: {ids}; --prune removes {them}"
 UNKNOWN_ROWS = (
-    "{rows} not in {manifest}: {ids}; from a pipe, an unknown run or a manifest that is gone: kept"
+    "{rows} not in {manifest}: {ids}; not removed: from a pipe, an unknown run or a manifest that "
+    "no longer exists"
 )
 
 # What to type next.
@@ -119,7 +120,8 @@ WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
 OLDER_STAY = (
-    "%s made with another version, model or other settings: kept; --redo makes such rows again"
+    "%s made with another version, model or other settings, and not changed; --redo synthesizes "
+    "such rows again"
 )
 TAKES_COUNT = "%s from an interrupted run"
 VOICE_NOT_FIXED = (
