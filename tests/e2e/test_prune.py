@@ -100,14 +100,17 @@ class TestTold:
         bench.run(*bench.command("-", *FLAGS)).expect(0)
         before = bench.out().files
         result = bench.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; from a pipe, an unknown run or a manifest that is gone" in result.out
+        assert (
+            "rows.jsonl: c; not removed: from a pipe, an unknown run or a manifest that no longer exists"
+            in result.out
+        )
         assert bench.out().files == before
 
     def test_rows_of_unknown_runs_stay(self, done: Workbench) -> None:
         (done.out().path / "runs.jsonl").unlink()
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; from a pipe, an unknown run or" in result.out
+        assert "rows.jsonl: c; not removed: from a pipe, an unknown run or" in result.out
         assert done.out().files == before
 
 
