@@ -90,15 +90,6 @@ RULES = (
         "versus",
         needs=r" v\. ",
     ),
-    says(r"\bca(?= [0-9])", "circa", needs="ca [0-9]"),
-    Rule(
-        r"(?<=[0-9](?:st|nd|rd|th) )(?:inst|ult|prox)\.",
-        lambda match: (
-            {"i": "instant", "u": "ultimo", "p": "proximo"}[match.group()[0]]
-            + "." * ends_sentence(match)
-        ),
-        needs=r"[0-9](?:st|nd|rd|th) (?:inst|ult|prox)\.",
-    ),
     Rule(
         rf"(?<![\w./])(?<!Civ\. |rim\. |App\. )(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.)"
         rf" ?(?=[0-9#{MASK}])",
@@ -106,7 +97,15 @@ RULES = (
         needs=rf"\. ?[0-9#{MASK}]",
     ),
     *where(
-        rf"(?<![\w.])(?:{_WORDS}|Ph\.D\.)(?!\w)",
+        rf"(?<![\w.])(?:{_WORDS}|Ph\.D\.|ca|inst\.|ult\.|prox\.)(?!\w)",
+        says(r"\bca(?= [0-9])", "circa"),
+        Rule(
+            r"(?<=[0-9](?:st|nd|rd|th) )(?:inst|ult|prox)\.",
+            lambda match: (
+                {"i": "instant", "u": "ultimo", "p": "proximo"}[match.group()[0]]
+                + "." * ends_sentence(match)
+            ),
+        ),
         Rule(
             rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title
         ),

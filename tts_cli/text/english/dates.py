@@ -145,25 +145,17 @@ _ERA = r"(?:BCE?|CE|AD|B\.C\.?|A\.D\.?)"
 _ON = r"(?:on|by|until|till|since|before|after|from)"
 
 RULES: tuple[Rule, ...] = (
-    Rule(  # between two dates
-        rf"{_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?:, {_YEAR})?(?P<{PIECE}> [-\u2013] )"
-        rf"(?={_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?!\w))",
-        lambda _: " to ",
-        needs="[0-9] [-\u2013] [A-Z]",
-    ),
-    Rule(  # 30 May - 1 June
-        rf"{_LEFT}{_DAY} {_MONTH}(?:,? {_YEAR})?(?P<{PIECE}> [-\u2013] )(?={_DAY} {_MONTH})",
-        lambda _: " to ",
-        needs="[a-z0-9.] [-\u2013] [0-3]?[0-9](?:st|nd|rd|th)? [ADFJMNOSadfjmnos]",
-    ),
-    Rule(
-        rf"\b(?:from|between) (?P<{PIECE}>{_DAY})"
-        rf"(?= (?:to|and|until) (?:the )?{_DAY}(?: of)? {_MONTH})",
-        lambda match: f"the {_day(match[PIECE])}" if _day(match[PIECE]) else None,
-        needs="(?:from|between) [0-9]",
-    ),
     *where(
-        "[0-9](?:st|nd|rd|th|[ap]m)? [-\u2013] [0-9]",
+        " [-\u2013] ",
+        Rule(  # between two dates
+            rf"{_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?:, {_YEAR})?(?P<{PIECE}> [-\u2013] )"
+            rf"(?={_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?!\w))",
+            lambda _: " to ",
+        ),
+        Rule(  # 30 May - 1 June
+            rf"{_LEFT}{_DAY} {_MONTH}(?:,? {_YEAR})?(?P<{PIECE}> [-\u2013] )(?={_DAY} {_MONTH})",
+            lambda _: " to ",
+        ),
         Rule(  # 26th - 29th May · 10am - 4pm · 10:00 - 16:00
             rf"(?:(?<=[0-9](?:st|nd|rd|th))(?= [-\u2013] {_DAY}(?: of)? {_MONTH})"
             r"|(?<=[0-9][ap]m)(?= [-\u2013] [0-9]{1,2}(?:[:.][0-9]{2})? ?[ap]m)"
@@ -193,6 +185,11 @@ RULES: tuple[Rule, ...] = (
     ),
     *where(
         _ANY_MONTH,
+        Rule(
+            rf"\b(?:from|between) (?P<{PIECE}>{_DAY})"
+            rf"(?= (?:to|and|until) (?:the )?{_DAY}(?: of)? {_MONTH})",
+            lambda match: f"the {_day(match[PIECE])}" if _day(match[PIECE]) else None,
+        ),
         looks_up(
             rf"\b(?P<{PIECE}>(?P<name>{one_of(key.title() for key in WEEKDAYS)})\.?)"
             rf"(?=,? (?:{_MONTH}|{_DAY} {_MONTH}))",

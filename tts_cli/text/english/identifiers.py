@@ -215,7 +215,7 @@ RULES = (
         ),
     ),
     *where(
-        "[0-9]s",
+        "[0-9][sd]",
         Rule(
             rf"\b(?P<model>{_MODELS}) (?P<{PIECE}>(?P<number>[0-9]{{1,4}})s)(?![\w-])",
             _plural_model,
@@ -225,8 +225,8 @@ RULES = (
             _shillings,
         ),
         Rule(r"(?<![\w.,$£€-])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
+        Rule(r"(?<![\w.,$£€-])(?P<pence>[0-9]{1,2})d\.(?!\w)", _pence),
     ),
-    Rule(r"(?<![\w.,$£€-])(?P<pence>[0-9]{1,2})d\.(?!\w)", _pence, needs=r"[0-9]d\."),
     Rule(
         rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
         lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",
@@ -237,14 +237,12 @@ RULES = (
         lambda match: _verses(match[PIECE]),
         needs=":",
     ),
-    Rule(
-        rf"\b{_BOOK}\.? (?P<{PIECE}>[0-9]{{1,3}}\.[0-9]{{1,3}}{DASH}[0-9]{{1,3}})"
-        rf"{_RIGHT}",
-        lambda match: _verses(match[PIECE].replace(".", ":")),
-        needs=rf"\.[0-9]{{1,3}}{DASH}",
-    ),
     *where(
         f"{DASH}[0-9]",
+        Rule(
+            rf"\b{_BOOK}\.? (?P<{PIECE}>[0-9]{{1,3}}\.[0-9]{{1,3}}{DASH}[0-9]{{1,3}}){_RIGHT}",
+            lambda match: _verses(match[PIECE].replace(".", ":")),
+        ),
         Rule(
             rf"\b(?:No\.?|Docket|Case|Order|ISO|IEC) (?P<{PIECE}>(?P<first>[0-9]{{1,5}})-"
             rf"(?P<then>(?<=[0-9]{{3}}-)[0-9]|[0-9]{{3,5}})){_RIGHT}",
@@ -278,9 +276,9 @@ RULES = (
         "[0-9]{5}",
         Rule(rf"(?:(?<=, )|(?<=[a-z] )(?!(?:HI|IN|ME|OH|OK|OR)\b)){_STATE},? {_POSTCODE}", _digits),
         Rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
+        Rule(rf"\b(?:ISO|IEC|RFC|DIN|EN) (?P<{PIECE}>[0-9]{{5}}){_RIGHT}", _digits),
     ),
     Rule(_SECRET_NUMBER, _digits, needs="[0-9]{3}"),
-    Rule(rf"\b(?:ISO|IEC|RFC|DIN|EN) (?P<{PIECE}>[0-9]{{5}}){_RIGHT}", _digits, needs="[0-9]{5}"),
     Rule(
         r"\b1[-:]1(?P<many>s)?(?= (?:with|meeting|call|chat|session|conversation)|(?<=s)(?!\w))",
         lambda match: f"one on one{match['many'] or ''}",

@@ -148,11 +148,16 @@ COMPOUND = (
         lambda match: whole(match.group()),
         needs=f"[0-9]{{4}}{SPACE}[a-z]",
     ),
-    says(r"(?<=[0-9])\.x(?!\w)", " point x", needs=r"[0-9]\.x"),
-    Rule(  # C5-C9
-        rf"{START}(?P<letter>[A-Z])(?P<low>[0-9]{{1,3}}){DASH}(?P=letter)(?P<high>[0-9]{{1,3}})(?!\w)",
-        lambda match: " to ".join(f"{match['letter']} {code(match[n])}" for n in ("low", "high")),
-        needs=f"[0-9]{DASH}[A-Z]",
+    *where(
+        f"[0-9](?:{DASH}[A-Z]|\\.x)",
+        says(r"(?<=[0-9])\.x(?!\w)", " point x"),
+        Rule(  # C5-C9
+            rf"{START}(?P<letter>[A-Z])(?P<low>[0-9]{{1,3}}){DASH}(?P=letter)(?P<high>[0-9]{{1,3}})"
+            r"(?!\w)",
+            lambda match: " to ".join(
+                f"{match['letter']} {code(match[n])}" for n in ("low", "high")
+            ),
+        ),
     ),
     # 16M examples
     Rule(

@@ -38,7 +38,20 @@ _UNKNOWN = re.compile(
     rf"[0-9{MASK}]x (?:squared|cubed|plus|minus|equals)\b|(?<!\w)[a-z] = "
 )  # 2x and 3x squared
 RULES: tuple[Rule, ...] = (
-    says(rf" ?\+/[-\u2212\u2013=] ?(?=[0-9{MASK}])", " plus or minus ", needs=r"\+/"),
+    *where(
+        "[+#~\u00ae\u2122\u2192]",
+        says(rf" ?\+/[-\u2212\u2013=] ?(?=[0-9{MASK}])", " plus or minus "),
+        says("[\u00ae\u2122]", ""),
+        says(r"(?<!\w)C\+\+(?!\w)", "C plus plus"),
+        says(r"(?<=\b[CF])#(?!\w)", " sharp"),
+        says(rf"(?<=[A-Za-z]{{2}})\+(?![\w+{MASK}])", " plus"),  # Google+
+        Rule(
+            r"\b(?:Ctrl|Alt|Shift|Cmd)\+(?=\w)",
+            lambda match: f"{_KEYS.get(match.group()[:-1], match.group()[:-1])} ",
+        ),
+        says(rf"(?<=\b[Aa] )~(?=[0-9{MASK}])", "roughly "),
+        says(rf"(?<=[0-9{MASK}])(?:~| ?\u2192 ?)(?=[-\u2212]?[0-9{MASK}])", " to "),
+    ),
     *where(
         f"[0-9½¼¾{MASK}] ?x",
         says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
@@ -54,9 +67,6 @@ RULES: tuple[Rule, ...] = (
         says(rf"(?<=[\w{MASK}])(?! &[a-z]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and "),
         says(rf"(?<=[,.;)\]'\u2019\"\u201d] )&(?= [\w{MASK}])", "and"),
     ),
-    says("[\u00ae\u2122]", "", needs="[\u00ae\u2122]"),
-    says(r"(?<!\w)C\+\+(?!\w)", "C plus plus", needs=r"C\+\+"),
-    looks_up(r"(?<=\b[CF])#(?!\w)", {"#": " sharp"}),
     Rule(  # 12.5 BTC/block
         rf"(?<=[0-9{MASK}] )(?P<what>[A-Za-z]{{2,20}})/(?P<per>{one_of(PERIODS)}|block)(?![\w/])",
         lambda match: f"{match['what']} per {PERIODS.get(match['per'], match['per'])}",
@@ -108,14 +118,6 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {SAID_SIGNS[match.group()]}",
         needs=r"[CT][-+\u2212]",
     ),
-    says(r"(?<=[A-Za-z]{2})\+(?![\w+])", " plus", needs=r"[a-z]\+"),  # Google+
-    Rule(
-        r"\b(?:Ctrl|Alt|Shift|Cmd)\+(?=\w)",
-        lambda match: f"{_KEYS.get(match.group()[:-1], match.group()[:-1])} ",
-        needs=r"(?:Ctrl|Alt|Shift|Cmd)\+",
-    ),
-    says(rf"(?<=\b[Aa] )~(?=[0-9{MASK}])", "roughly ", needs="a ~"),
-    says(rf"(?<=[0-9{MASK}])(?:~| ?\u2192 ?)(?=[-\u2212]?[0-9{MASK}])", " to ", needs="[~\u2192]"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
