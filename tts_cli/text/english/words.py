@@ -47,9 +47,10 @@ COMMA = (
 # A point between groups, if a currency of Europe shows that it is one: 12.500 euros.
 POINTED = "[1-9][0-9]{0,2}\\.[0-9]{2}0"
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
+# Signs are rare, so the pattern looks for one first, and then at the characters before it.
 SIGN = (
-    r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212]"
-    r"|(?:(?<=[=<>\u2264\u2265] )|(?<=[(=<>\u2264\u2265]))\u2013)?"
+    r"(?:[-+\u2212](?<![-+\w)\]\u2014].)(?<!(?<![0-9])\u2013.)"
+    r"|\u2013(?:(?<=[=<>\u2264\u2265] .)|(?<=[(=<>\u2264\u2265].)))?"
 )
 PARTS = "".join(_SIGNS)
 FRACTION = (
