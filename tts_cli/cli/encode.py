@@ -112,9 +112,8 @@ def command(folder: Path, approved: bool, **options: Any) -> int:
         lines.append(f"{rows} {why}, moved to {out}/takes/: {gone}")
     if strays.count:
         rows = counted(strays.count, "row of another folder", "rows of other folders")
-        earlier = " or earlier names" * bool(
-            name_by
-        )  # {n} of a row changes when others are removed
+        # The {n} of a row changes when others are removed.
+        earlier = " or earlier names" if name_by else ""
         lines.append(f"{out}/ also has {rows}{earlier}, kept: {strays}")
     if older.count:
         files = counted(older.count, "file")

@@ -278,7 +278,7 @@ class NamedPath(click.Path):
             self.fail("is empty", param, ctx)
         if len(str(value)) > 1 and str(value)[0] == "-":
             self.fail(f"{value!r} looks like a flag; write ./{value} for such a name", param, ctx)
-        found = super().convert(value, param, ctx)
+        found: Any = super().convert(value, param, ctx)
         # `./-w`, which a Path shortens: commands that are advised contain it.
         return type(found)(os.path.abspath(found)) if str(found)[:1] == "-" else found
 

@@ -26,7 +26,7 @@ from urllib.parse import unquote
 from tts_cli.errors import ManifestError
 from tts_cli.named import first_few
 from tts_cli.plain import open_plain
-from tts_cli.sources.archive import Archive
+from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
 from tts_cli.sources.chapters import (
     Block,
     Book,
@@ -113,12 +113,18 @@ def unpacked_epub(folder: Path) -> Path | None:
 
 def _packed(folder: Path) -> BinaryIO:
     """Return a temporary ZIP file with the texts and pictures of a folder, without links."""
+    found = (Path(root, name) for root, _, names in os.walk(folder) for name in sorted(names))
+    files = [one for one in found if one.suffix.lower() in _PACKED]
+    files = [one for one in files if one.is_file() and not one.is_symlink()]
+    if sum(one.stat().st_size for one in files) > MAX_TOTAL_BYTES:
+        raise ManifestError(
+            f"{folder}: its texts and pictures are larger than {MAX_TOTAL_BYTES >> 20} MiB",
+            "check that this is the folder of one book",
+        )
     packed = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
     with zipfile.ZipFile(packed, "w", strict_timestamps=False) as archive:
-        for root, _, names in os.walk(folder):
-            for one in (Path(root, name) for name in sorted(names)):
-                if one.suffix.lower() in _PACKED and one.is_file() and not one.is_symlink():
-                    archive.write(one, one.relative_to(folder))
+        for one in files:
+            archive.write(one, one.relative_to(folder))
     return packed
 
 

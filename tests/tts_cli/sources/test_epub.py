@@ -454,6 +454,10 @@ def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_pa
     wanted = texts(read_epub(packed))
     inner = next(one.parent for one in top.rglob("*.opf"))
     assert [texts(read_book(one)) for one in (top.parent, top, inner)] == [wanted] * 3
+    with (top / "huge.jpg").open("wb") as huge:
+        huge.truncate(257 << 20)  # it was copied, however large
+    with pytest.raises(ManifestError, match="are larger than 256 MiB; check that this is the fold"):
+        read_book(top)
 
 
 @pytest.mark.parametrize(
