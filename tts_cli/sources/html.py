@@ -81,7 +81,7 @@ _COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg"
 _CODE_TAGS = frozenset(("code", "kbd", "samp", "span", "tt", "var"))
 _CODE_SIGNS = re.compile(r"[{}<>=\\|#$@~^`]|[\w)]\(|/\w+/|::|\.\w+\(|__")
 _VERSE = re.compile(r"[\"'“‘(—–-]*[A-ZÀ-Þ][^\W\d_]*[\s,'’—-]")  # begins with a word
-_SENTENCES = re.compile(r"[\"'“‘]?[A-ZÀ-Þ](?:[^\s]*\s+){3,}[^\s]*[.!?][\"'”’]?", re.DOTALL)
+_SENTENCES = re.compile(r"[\"'“‘]?[A-ZÀ-Þ]\S*(?:\s+\S+){2,}\s+\S*[.!?][\"'”’]?")
 _MIN_VERSE_SHARE = 0.6
 _NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
 NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`

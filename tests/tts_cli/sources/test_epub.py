@@ -470,6 +470,7 @@ def test_the_folder_of_an_unpacked_book_is_read_in_the_order_of_its_spine(tmp_pa
         ('<pre class="sh">Now it is\nNoon at last</pre>', False),
         ("<pre>Print(x)\nFor each of these.</pre>", False),
         ("<pre>npm install\nnpm run it</pre>", False),
+        (f"<pre>A{' ' * 5000}b</pre>", False),  # took for ever
     ],
 )
 def test_preformatted_verses_are_no_code(tmp_path: Path, content: str, read: bool) -> None:
