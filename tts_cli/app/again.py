@@ -59,9 +59,9 @@ def reruns_of(out: Path, gone: list[str]) -> list[Rerun]:
         raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
     whole = [one for one in found if not one.is_narrow] or found
     lasts = {_key(one): one for one in whole if one.settings}
-    shards = {
-        key: {one.settings.get("shard") for one in whole if _key(one) == key} for key in lasts
-    }
+    shards: dict[tuple[Any, ...], set[Any]] = {}
+    for one in whole:
+        shards.setdefault(_key(one), set()).add(one.settings.get("shard"))
     if not lasts:
         raise UsageError(
             f"{out}: no run is recorded there", "give the output folder of `synth` or `book`"

@@ -20,7 +20,7 @@ from tts_cli.plan.checks import require_possible
 from tts_cli.plan.estimate import measured_xrt
 from tts_cli.plan.free_voices import VoiceDesigner, who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.remembered import absolute_paths, settings_now, working_folder
+from tts_cli.plan.remembered import facts_of, settings_now
 from tts_cli.plan.strays import Strays
 from tts_cli.setting import About, flag
 from tts_cli.sources.item import Manifest
@@ -157,8 +157,7 @@ def unlike_last_run(plan: Plan) -> Differences:
     report = {"model": model_facts(plan.config, plan.info), "settings": settings}
     now = settings_of(report, (About.SPEECH,))
     last = read_report(plan.folder.out)
-    last_folder = last.get("working_folder") or working_folder()
-    last["settings"] = absolute_paths(last.get("settings", {}), last_folder)
+    last["settings"] = facts_of(last).settings  # with absolute paths
     then = now | settings_of(last, (About.SPEECH,))
     return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
 

@@ -63,9 +63,8 @@ def _is_of(form: ListForm, lines: list[str]) -> bool:
         numbers = [int(match["number"]) for match in found]
         num_rising = sum(after == before + 1 for before, after in pairwise(numbers))
         return share >= _MIN_SHARE and num_rising >= _MIN_SHARE * len(numbers)
-    is_told = not {"time", "key"}.isdisjoint(pattern.groupindex) or len(lines) - len(
-        kept
-    ) >= _MIN_HEADS * len(lines)
+    has_heads = len(lines) - len(kept) >= _MIN_HEADS * len(lines)
+    is_told = has_heads or not {"time", "key"}.isdisjoint(pattern.groupindex)
     return is_told and share >= _MIN_SHARE
 
 

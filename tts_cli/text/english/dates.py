@@ -12,7 +12,7 @@ import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, to, year
 from tts_cli.text.normalized_text import MASK
-from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
+from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, says, where
 from tts_cli.text.tables import load_table
 
 NAMES: list[str] = load_table("english")["months"].split()
@@ -147,22 +147,22 @@ _ON = r"(?:on|by|until|till|since|before|after|from)"
 RULES: tuple[Rule, ...] = (
     *where(
         " [-\u2013] ",
-        Rule(  # between two dates
+        says(  # between two dates
             rf"{_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?:, {_YEAR})?(?P<{PIECE}> [-\u2013] )"
             rf"(?={_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?!\w))",
-            lambda _: " to ",
+            " to ",
         ),
-        Rule(  # 30 May - 1 June
+        says(  # 30 May - 1 June
             rf"{_LEFT}{_DAY} {_MONTH}(?:,? {_YEAR})?(?P<{PIECE}> [-\u2013] )(?={_DAY} {_MONTH})",
-            lambda _: " to ",
+            " to ",
         ),
-        Rule(  # 26th - 29th May · 10am - 4pm · 10:00 - 16:00
+        says(  # 26th - 29th May · 10am - 4pm · 10:00 - 16:00
             rf"(?:(?<=[0-9](?:st|nd|rd|th))(?= [-\u2013] {_DAY}(?: of)? {_MONTH})"
             r"|(?<=[0-9][ap]m)(?= [-\u2013] [0-9]{1,2}(?:[:.][0-9]{2})? ?[ap]m)"
             r"|(?<=[0-9])(?= [-\u2013] [0-9.]{1,6} ?(?:[mk]?g|ml|[kcm]m|mph|%|°)(?!\w))"
             r"|(?<=[0-9][:.][0-9]{2})(?= [-\u2013] [0-9]{1,2}[:.][0-9]{2}(?![\w:.])))"
             r" [-\u2013] ",
-            lambda _: " to ",
+            " to ",
         ),
         Rule(
             rf"(?<![\w-])(?P<first>{_YEAR})(?P<{PIECE}> [-\u2013] )(?P<last>{_YEAR})(?![\w-])",
